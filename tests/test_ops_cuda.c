@@ -1,9 +1,13 @@
 /* Every op of the CUDA backend against ref, by the rule of op_check.h, in f32 and bf16, with
  * each kind of attention. Without a GPU there is nothing to compare, and the program says so. */
 #include "base/err.h"
+#include "base/mem.h"
+#include "base/rng.h"
 #include "cuda/cuda.h"
 #include "support/op_check.h"
+#include "tensor/half.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -46,14 +50,124 @@ static void check_all(DType act)
     check(devices, 3, (OpId)0, OP_ATTENTION_STEP, act); /* test_quant has those behind it */
 }
 
-/* The kernels that take any shape, which in bf16 have others before them. */
+/* Kernels that in bf16 have others before them. */
+static void check_ttt(const char *name, const char *kernel)
+{
+    OpDevice device = {.name = name, .backend = gpu, .covers = covers};
+    setenv("PACER_TTT_KERNEL", kernel, 1);
+    check(&device, 1, OP_TTT_FORWARD, OP_TTT_BACKWARD, DT_BF16);
+    unsetenv("PACER_TTT_KERNEL");
+}
+
+/* Those that take any shape. */
 static void test_ops_cuda__ttt_any_bf16(void **state)
 {
     (void)state;
-    OpDevice device = {.name = "cuda, general ttt", .backend = gpu, .covers = covers};
-    setenv("PACER_TTT_KERNEL", "any", 1);
-    check(&device, 1, OP_TTT_FORWARD, OP_TTT_BACKWARD, DT_BF16);
-    unsetenv("PACER_TTT_KERNEL");
+    check_ttt("cuda, general ttt", "any");
+}
+
+/* Those that split the work of few chains. */
+static void test_ops_cuda__ttt_split_bf16(void **state)
+{
+    (void)state;
+    check_ttt("cuda, split chains", "split");
+}
+
+/* What both ways of a case make, in host memory. */
+typedef struct {
+    uint16_t *out, *dqkv;
+    float *lse;
+} Turned;
+
+static void fill_bf16(Tensor t, uint64_t stream)
+{
+    int64_t count = tensor_count(t);
+    uint16_t *host = mem_alloc((size_t)count * sizeof *host);
+    for (int64_t i = 0; i < count; i++) {
+        float normal;
+        rng_normals(17, stream, (uint64_t)i, 1, &normal);
+        host[i] = bf16_from_f32(normal);
+    }
+    gpu->upload(gpu, t.data, host, tensor_bytes(t));
+    gpu->sync(gpu);
+    free(host);
+}
+
+static void *fetched(Tensor t)
+{
+    void *host = mem_alloc(tensor_bytes(t));
+    gpu->download(gpu, host, t.data, tensor_bytes(t));
+    return host;
+}
+
+/* By op_rope around attention, or by attention itself. */
+static Turned turned_attention(Ctx *c, HeadShape s, Tensor table, bool inside)
+{
+    int64_t rows = s.batch * s.seq, part = s.heads * s.head_dim;
+    ArenaMark mark = arena_mark(&c->saved);
+    Tensor qkv = ctx_save(c, MEM_MIXER, DT_BF16, rows, packed_width(s));
+    Tensor dqkv = ctx_save(c, MEM_MIXER, DT_BF16, rows, packed_width(s));
+    Tensor out = ctx_save(c, MEM_MIXER, DT_BF16, rows, part);
+    Tensor dout = ctx_save(c, MEM_MIXER, DT_BF16, rows, part);
+    Tensor lse = op_attention_aux(c, s, DT_BF16);
+    fill_bf16(qkv, 1);
+    fill_bf16(dout, 2);
+    if (inside) {
+        s.turns = table;
+    } else {
+        op_rope(c, qkv, s, table, false);
+    }
+    op_attention_forward(c, qkv, s, out, lse);
+    op_attention_backward(c, dout, qkv, out, lse, s, dqkv);
+    if (!inside) {
+        op_rope(c, dqkv, s, table, true);
+    }
+    Turned made = {fetched(out), fetched(dqkv), fetched(lse)};
+    arena_release(&c->saved, mark);
+    return made;
+}
+
+/* Where attention turns heads itself the bits are those of op_rope, for sequences that fill units
+ * and that do not, with one block of eight warps to a head and with more of four. */
+static void test_ops_cuda__attention_turns_as_rope_does(void **state)
+{
+    (void)state;
+    static const int64_t shapes[][3] = {{2, 1, 1},   {2, 7, 3},   {1, 32, 2},   {3, 45, 1},
+                                        {2, 200, 3}, {1, 256, 2}, {70, 256, 4}, {90, 33, 3}};
+    const size_t room = (size_t)256 << 20;
+    char *block = gpu->alloc(gpu, 2 * room);
+    assert_non_null(block);
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        HeadShape s = head_shape(shapes[i][0], shapes[i][1], shapes[i][2], shapes[i][2], 32);
+        Ctx c;
+        ctx_init(&c, gpu);
+        arena_init(&c.saved, "saved", block, room);
+        arena_init(&c.scratch, "scratch", block + room, room);
+        assert_true(op_attention_turns(&c, s, DT_BF16));
+        Tensor table = ctx_save(&c, MEM_CONSTANTS, DT_F32, s.seq, s.head_dim);
+        float *angles = mem_alloc(tensor_bytes(table));
+        for (int64_t t = 0; t < s.seq; t++) {
+            for (int64_t k = 0; k < s.head_dim / 2; k++) {
+                double angle = (double)t * pow(10000, -2.0 * (double)k / (double)s.head_dim);
+                angles[t * s.head_dim + k] = (float)cos(angle);
+                angles[t * s.head_dim + s.head_dim / 2 + k] = (float)sin(angle);
+            }
+        }
+        gpu->upload(gpu, table.data, angles, tensor_bytes(table));
+        gpu->sync(gpu);
+        Turned apart = turned_attention(&c, s, table, false);
+        Turned inside = turned_attention(&c, s, table, true);
+        size_t rows = (size_t)(s.batch * s.seq), heads = (size_t)s.heads;
+        assert_memory_equal(apart.lse, inside.lse, rows * heads * sizeof(float));
+        assert_memory_equal(apart.out, inside.out, rows * heads * 32 * sizeof(uint16_t));
+        assert_memory_equal(apart.dqkv, inside.dqkv, rows * heads * 96 * sizeof(uint16_t));
+        void *all[] = {angles,     apart.lse,  apart.out,  apart.dqkv,
+                       inside.lse, inside.out, inside.dqkv};
+        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) {
+            free(all[k]);
+        }
+    }
+    gpu->release(gpu, block);
 }
 
 static void test_ops_cuda__f32(void **state)
@@ -68,6 +182,129 @@ static void test_ops_cuda__bf16(void **state)
     check_all(DT_BF16);
 }
 
+/* Sequences with as many (head, block of queries) that every block of a launch takes several, one
+ * after the other: the results are those of each sequence in a launch of its own, to the bit. */
+enum { MANY = 40, MANY_SEQ = 449, MANY_HEADS = 12, MANY_KV_HEADS = 6 };
+
+typedef struct {
+    HeadShape shape; /* of all sequences; starts on the GPU */
+    void *qkv, *dout, *saved, *scratch;
+    size_t saved_bytes, scratch_bytes;
+} Many;
+
+/* Sequences [first, first + count): out, log-sum-exps and dqkv go to `results` in host memory. */
+static void many_run(const Many *m, int64_t first, int64_t count, void *out, void *dqkv,
+                     unsigned char *results)
+{
+    HeadShape s = m->shape;
+    int64_t row = first * s.seq, rows = count * s.seq, narrow = s.heads * s.head_dim;
+    int64_t wide = (s.heads + 2 * s.kv_heads) * s.head_dim;
+    s.batch = count;
+    if (tensor_given(s.starts)) {
+        s.starts = tensor_1d((int32_t *)s.starts.data + row, DT_I32, rows);
+    }
+    Tensor qkv = tensor_2d((uint16_t *)m->qkv + row * wide, DT_BF16, rows, wide);
+    Tensor dout = tensor_2d((uint16_t *)m->dout + row * narrow, DT_BF16, rows, narrow);
+    Tensor to_out = tensor_2d(out, DT_BF16, rows, narrow);
+    Tensor to_dqkv = tensor_2d(dqkv, DT_BF16, rows, wide);
+    Ctx c;
+    ctx_init(&c, gpu);
+    c.attention = ATTENTION_FLASH;
+    arena_init(&c.saved, "saved", m->saved, m->saved_bytes);
+    arena_init(&c.scratch, "scratch", m->scratch, m->scratch_bytes);
+    Tensor aux = op_attention_aux(&c, s, DT_BF16);
+    op_attention_forward(&c, qkv, s, to_out, aux);
+    op_attention_backward(&c, dout, qkv, to_out, aux, s, to_dqkv);
+    const Tensor parts[] = {to_out, aux, to_dqkv};
+    for (int i = 0; i < 3; i++) {
+        gpu->download(gpu, results, parts[i].data, tensor_bytes(parts[i]));
+        results += tensor_bytes(parts[i]);
+    }
+}
+
+static void check_many(HeadShape shape, bool documents)
+{
+    int64_t rows = shape.batch * shape.seq, narrow = shape.heads * shape.head_dim;
+    int64_t wide = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
+    size_t out_bytes = (size_t)(rows * narrow) * 2, dqkv_bytes = (size_t)(rows * wide) * 2;
+    size_t lse_bytes = (size_t)(rows * shape.heads) * sizeof(float);
+    size_t bytes = out_bytes + lse_bytes + dqkv_bytes, one = bytes / (size_t)shape.batch;
+    Many m = {.shape = shape,
+              .qkv = gpu->alloc(gpu, dqkv_bytes),
+              .dout = gpu->alloc(gpu, out_bytes),
+              .saved_bytes = 64 << 20,
+              .scratch_bytes = 512 << 20};
+    m.saved = gpu->alloc(gpu, m.saved_bytes);
+    m.scratch = gpu->alloc(gpu, m.scratch_bytes);
+    void *out = gpu->alloc(gpu, out_bytes), *dqkv = gpu->alloc(gpu, dqkv_bytes);
+    int32_t *starts = gpu->alloc(gpu, (size_t)rows * sizeof *starts);
+    assert_non_null(m.scratch);
+    assert_non_null(starts);
+
+    uint16_t *values = malloc(dqkv_bytes);
+    int32_t *begins = malloc((size_t)rows * sizeof *begins);
+    float *normals = malloc((size_t)(rows * wide) * sizeof *normals);
+    rng_normals(7, 1, 0, (uint64_t)(rows * wide), normals);
+    for (int64_t i = 0; i < rows * wide; i++) {
+        values[i] = bf16_from_f32(normals[i]);
+    }
+    free(normals);
+    for (int64_t i = 0; i < rows; i++) { /* documents of 1 to 200 tokens, others in each sequence */
+        int64_t t = i % shape.seq;
+        bool begins_here = t == 0 || t - begins[i - 1] > (int64_t)rng_below(7, 2, (uint64_t)i, 200);
+        begins[i] = begins_here ? (int32_t)t : begins[i - 1];
+    }
+    gpu->upload(gpu, m.qkv, values, dqkv_bytes);
+    gpu->upload(gpu, m.dout, values, out_bytes);
+    gpu->upload(gpu, starts, begins, (size_t)rows * sizeof *starts);
+    gpu->sync(gpu);
+    if (documents) {
+        m.shape.starts = tensor_1d(starts, DT_I32, rows);
+    }
+    unsigned char *whole = malloc(bytes), *alone = malloc(one);
+    many_run(&m, 0, shape.batch, out, dqkv, whole);
+    for (int64_t b = 0; b < shape.batch; b++) {
+        const size_t of[] = {out_bytes, lse_bytes, dqkv_bytes};
+        const unsigned char *all = whole, *mine = alone;
+        many_run(&m, b, 1, out, dqkv, alone);
+        for (int i = 0; i < 3; i++) {
+            size_t part = of[i] / (size_t)shape.batch;
+            assert_memory_equal(all + (size_t)b * part, mine, part);
+            all += of[i];
+            mine += part;
+        }
+    }
+    free(values);
+    free(begins);
+    free(whole);
+    free(alone);
+    void *blocks[] = {m.qkv, m.dout, m.saved, m.scratch, out, dqkv, starts};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        gpu->release(gpu, blocks[i]);
+    }
+}
+
+static void test_ops_cuda__many_sequences(void **state)
+{
+    (void)state;
+    for (int64_t head_dim = 64; head_dim <= 128; head_dim += 64) {
+        HeadShape shape = {.batch = MANY,
+                           .seq = MANY_SEQ,
+                           .heads = MANY_HEADS,
+                           .kv_heads = MANY_KV_HEADS,
+                           .head_dim = head_dim};
+        if (backend_attention_refusal(gpu, ATTENTION_FLASH, shape, DT_BF16) != NULL) {
+            continue;
+        }
+        check_many(shape, false);
+        check_many(shape, true);
+        shape.window = 130;
+        check_many(shape, false);
+        shape.cap = 20;
+        check_many(shape, true);
+    }
+}
+
 int main(void)
 {
     setenv("PACER_TUNE", "off", 1); /* shapes are tiny */
@@ -76,9 +313,12 @@ int main(void)
         return 0;
     }
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ops_cuda__attention_turns_as_rope_does),
         cmocka_unit_test(test_ops_cuda__f32),
         cmocka_unit_test(test_ops_cuda__bf16),
         cmocka_unit_test(test_ops_cuda__ttt_any_bf16),
+        cmocka_unit_test(test_ops_cuda__many_sequences),
+        cmocka_unit_test(test_ops_cuda__ttt_split_bf16),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     gpu->close(gpu);

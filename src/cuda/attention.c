@@ -80,6 +80,11 @@ void cuda_attention_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Ten
     }
 }
 
+bool cuda_attention_turns(const Ctx *c, HeadShape shape, DType dtype)
+{
+    return c->attention == ATTENTION_FLASH && cuda_flash_turns(cuda_of(c), shape, dtype);
+}
+
 size_t cuda_attention_forward_ws(const Ctx *c, HeadShape shape, DType dtype)
 {
     const CudaBackend *backend = cuda_of(c);

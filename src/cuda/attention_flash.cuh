@@ -25,10 +25,11 @@ typedef struct {
     Bf16 *result;                 /* out of forward, dqkv of backward */
     float *lse, *delta;           /* (B,H,T): read in backward; delta = rowsum(dout * out) */
     int batch, seq, heads, kv_heads;
-    int blocks;     /* of rows of a sequence, per head */
-    float scale;    /* of scores */
-    bool vectorise; /* every row of every tensor starts at a multiple of 16 bytes */
-    bool bounded;   /* take the variant that minds the sight; the plain one is causal, no more */
+    int blocks;         /* of rows of a sequence, per head */
+    float scale;        /* of scores */
+    const float *turns; /* (>= seq, D): cosines and sines to turn q and k by; NULL: they are */
+    bool vectorise;     /* every row of every tensor starts at a multiple of 16 bytes */
+    bool bounded; /* take the variant that minds the sight; the plain one is causal, no more */
     Sight sight;
 } FlashArgs;
 
@@ -311,6 +312,7 @@ static inline FlashArgs flash_args(HeadShape s)
     a.scale = (float)score_scale(s);
     a.bounded = cuda_bounded(s);
     a.sight = sight_of(s);
+    a.turns = (const float *)s.turns.data;
     return a;
 }
 

@@ -252,6 +252,7 @@ void cuda_flash_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor lse
         flash_whole_backward(backend, args);
         return;
     }
+    PACER_ASSERT(args.turns == NULL, "heads to be turned at addresses that are not aligned");
     if (flash_hopper_backward_covers(backend, shape, args.vectorise && aligned_16(ws))) {
         flash_hopper_backward(backend, args, (int)shape.head_dim, ws);
         return;

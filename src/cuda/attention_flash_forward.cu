@@ -113,6 +113,12 @@ bool cuda_flash_covers(const CudaBackend *backend, HeadShape shape, DType dtype)
            (d == 32 || d == 64 || d == 96 || d == 128);
 }
 
+bool cuda_flash_turns(const CudaBackend *backend, HeadShape shape, DType dtype)
+{
+    return dtype == DT_BF16 && cuda_flash_covers(backend, shape, dtype) &&
+           flash_whole_covers(backend, shape, true);
+}
+
 void cuda_flash_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tensor lse)
 {
     const CudaBackend *backend = cuda_of(c);
@@ -131,6 +137,7 @@ void cuda_flash_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tensor 
         flash_whole_forward(backend, args);
         return;
     }
+    PACER_ASSERT(args.turns == NULL, "heads to be turned at addresses that are not aligned");
     if (flash_hopper_covers(backend, shape, args.vectorise)) {
         flash_hopper_forward(backend, args, (int)shape.head_dim);
         return;

@@ -6,7 +6,10 @@
  * work: in forward unit u as queries against units 0 to u as keys; in backward also unit u as
  * keys against units u to the last. Several blocks of four warps share a processor, so that some
  * compute while others load; where there are too few heads for that, backward takes blocks of
- * eight. */
+ * eight.
+ *
+ * With Turned, q and k come as they are before rope: they are turned in shared memory, rounded as
+ * op_rope rounds them, and their gradients are turned back in the stage that they leave through. */
 #include "cuda/attention_flash_steps.cuh"
 
 #define UNIT 32 /* rows */
@@ -14,6 +17,7 @@
 #define HEAD_DIM 32
 #define SEQ_MOST 256
 #define ROW_BYTES (2 * HEAD_DIM)
+#define HALF_CHUNKS (HEAD_DIM / 16) /* pieces of 16 bytes of half a row */
 #define KEYS_STEP 16 /* queries at a time against own keys, by the registers that are left */
 
 /* Rows of a sequence with the last unit filled up. */
@@ -30,6 +34,42 @@ template <int Warps> static __device__ __forceinline__ int unit_of(int round)
     return round * Warps + (round % 2 == 0 ? warp : Warps - 1 - warp);
 }
 
+/* Turns the pairs (i, i + D/2) of eight columns of a row; cosine and sine of the first. */
+static __device__ __forceinline__ void turn_columns(unsigned char *tile, int row, int chunk,
+                                                    const float (&cosine)[8],
+                                                    const float (&sine)[8])
+{
+    uint4 *first = reinterpret_cast<uint4 *>(tile + tile_at<HEAD_DIM>(row, chunk));
+    uint4 *second = reinterpret_cast<uint4 *>(tile + tile_at<HEAD_DIM>(row, chunk + HALF_CHUNKS));
+    float left[8], right[8];
+    unpack<Bf16>(*first, left);
+    unpack<Bf16>(*second, right);
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        turn_pair(left[i], right[i], cosine[i], sine[i]);
+    }
+    *first = pack<Bf16>(left);
+    *second = pack<Bf16>(right);
+}
+
+/* q and k of the whole sequence, by all threads; rows beyond it are zeros and stay so. */
+template <int Threads>
+static __device__ __forceinline__ void turn_tiles(unsigned char *q_tile, unsigned char *k_tile,
+                                                  const float *turns, int seq)
+{
+#pragma unroll 1
+    for (int i = threadIdx.x; i < seq * HALF_CHUNKS; i += Threads) {
+        int row = i / HALF_CHUNKS, chunk = i % HALF_CHUNKS;
+        const float *angles = turns + row * HEAD_DIM + chunk * 8;
+        float cosine[8], sine[8];
+        load_lanes(angles, cosine);
+        load_lanes(angles + HEAD_DIM / 2, sine);
+        turn_columns(q_tile, row, chunk, cosine, sine);
+        turn_columns(k_tile, row, chunk, cosine, sine);
+    }
+}
+
+template <bool Turned>
 static __global__ void __launch_bounds__(FLASH_THREADS, 4) flash_forward_whole(FlashArgs a)
 {
     extern __shared__ __align__(128) unsigned char shared[];
@@ -47,6 +87,10 @@ static __global__ void __launch_bounds__(FLASH_THREADS, 4) flash_forward_whole(F
     copy_commit();
     copy_wait<0>();
     __syncthreads();
+    if (Turned) {
+        turn_tiles<FLASH_THREADS>(q_tile, k_tile, a.turns, a.seq);
+        __syncthreads();
+    }
 
     int64_t out_width = (int64_t)a.heads * HEAD_DIM;
     Bf16 *out = a.result + first * out_width + h * HEAD_DIM;
@@ -110,10 +154,34 @@ static __device__ __forceinline__ void delta_make(float *delta, const uint4 (&pi
     }
 }
 
-/* Writes a unit of gradients, through `stage`, which is the warp's. */
+/* Turns a unit of gradients in `stage` back; turns: of its first row. */
+static __device__ __forceinline__ void turn_back(unsigned char *stage, const float *turns,
+                                                 int valid)
+{
+#pragma unroll 1
+    for (int i = threadIdx.x % 32; i < UNIT * HALF_CHUNKS; i += 32) {
+        int row = i / HALF_CHUNKS, chunk = i % HALF_CHUNKS;
+        if (row < valid) {
+            const float *angles = turns + row * HEAD_DIM + chunk * 8;
+            float cosine[8], sine[8];
+            load_lanes(angles, cosine);
+            load_lanes(angles + HEAD_DIM / 2, sine);
+#pragma unroll
+            for (int k = 0; k < 8; k++) {
+                sine[k] = -sine[k];
+            }
+            turn_columns(stage, row, chunk, cosine, sine);
+        }
+    }
+    __syncwarp();
+}
+
+/* Writes a unit of gradients, through `stage`, which is the warp's. turns: to turn them back by,
+ * from the unit's first row on, or NULL. */
 static __device__ __forceinline__ void unit_store(unsigned char *stage,
                                                   const float (&sum)[TILES][HEAD_DIM / 8][4],
-                                                  float factor, Bf16 *to, int64_t stride, int valid)
+                                                  float factor, const float *turns, Bf16 *to,
+                                                  int64_t stride, int valid)
 {
     __syncwarp();
 #pragma unroll
@@ -121,11 +189,14 @@ static __device__ __forceinline__ void unit_store(unsigned char *stage,
         tile_put<HEAD_DIM>(stage, 16 * t, sum[t], factor, factor);
     }
     __syncwarp();
+    if (turns != NULL) {
+        turn_back(stage, turns, valid);
+    }
     tile_store<HEAD_DIM, UNIT>(stage, 0, to, stride, valid, true);
 }
 
 /* One block per sequence and head; each query head has its own keys. */
-template <int Warps, int BlocksPerProcessor>
+template <int Warps, int BlocksPerProcessor, bool Turned>
 static __global__ void __launch_bounds__(32 * Warps, BlocksPerProcessor)
     flash_backward_whole(FlashArgs a)
 {
@@ -154,6 +225,9 @@ static __global__ void __launch_bounds__(32 * Warps, BlocksPerProcessor)
     out_load<threads>(pieces, a.out + dout_at, part, a.seq);
     copy_wait<0>();
     __syncthreads();
+    if (Turned) {
+        turn_tiles<threads>(q_tile, k_tile, a.turns, a.seq);
+    }
     delta_make<threads>(delta, pieces, dout_tile, rows);
     __syncthreads();
 
@@ -167,6 +241,7 @@ static __global__ void __launch_bounds__(32 * Warps, BlocksPerProcessor)
         if (unit >= units) {
             continue;
         }
+        const float *turns = Turned ? a.turns + own * HEAD_DIM : NULL;
         {
             OwnRows<HEAD_DIM, TILES, true> x(k_tile, own), dx(v_tile, own);
             RowStatistics<TILES> none(lse, delta, 0, 0);
@@ -179,8 +254,8 @@ static __global__ void __launch_bounds__(32 * Warps, BlocksPerProcessor)
                                                       row - own, lse + row, delta + row, none,
                                                       factor, a.sight, {});
             }
-            unit_store(stage, dk, a.scale, to + own * width + part, width, valid);
-            unit_store(stage, dv, 1.0f, to + own * width + 2 * part, width, valid);
+            unit_store(stage, dk, a.scale, turns, to + own * width + part, width, valid);
+            unit_store(stage, dv, 1.0f, NULL, to + own * width + 2 * part, width, valid);
         }
         OwnRows<HEAD_DIM, TILES, true> x(q_tile, own), dx(dout_tile, own);
         RowStatistics<TILES> statistics(lse, delta, own, rows);
@@ -191,7 +266,7 @@ static __global__ void __launch_bounds__(32 * Warps, BlocksPerProcessor)
             gradient_step<UNIT, false, false>(dq, none, x, dx, k_address, v_address, row, row - own,
                                               lse, delta, statistics, factor, a.sight, {});
         }
-        unit_store(stage, dq, a.scale, to + own * width, width, valid);
+        unit_store(stage, dq, a.scale, turns, to + own * width, width, valid);
     }
 }
 
@@ -215,14 +290,18 @@ bool flash_whole_covers(const CudaBackend *backend, HeadShape s, bool vectorise)
 
 void flash_whole_forward(const CudaBackend *backend, const FlashArgs &args)
 {
-    flash_launch("flash_forward_whole", flash_forward_whole, (int64_t)args.batch * args.heads,
-                 FLASH_THREADS, forward_bytes(args.seq), backend->stream, args);
+    flash_launch("flash_forward_whole",
+                 args.turns != NULL ? flash_forward_whole<true> : flash_forward_whole<false>,
+                 (int64_t)args.batch * args.heads, FLASH_THREADS, forward_bytes(args.seq),
+                 backend->stream, args);
 }
 
 template <int Warps, int BlocksPerProcessor>
 static void backward(const CudaBackend *backend, const FlashArgs &args)
 {
-    flash_launch("flash_backward_whole", flash_backward_whole<Warps, BlocksPerProcessor>,
+    flash_launch("flash_backward_whole",
+                 args.turns != NULL ? flash_backward_whole<Warps, BlocksPerProcessor, true>
+                                    : flash_backward_whole<Warps, BlocksPerProcessor, false>,
                  (int64_t)args.batch * args.heads, 32 * Warps, backward_bytes(args.seq, Warps),
                  backend->stream, args);
 }

@@ -272,6 +272,7 @@ static const Ops gpu_ops = {
     .attention_forward_ws = cuda_attention_forward_ws,
     .attention_backward = cuda_attention_backward,
     .attention_backward_ws = cuda_attention_backward_ws,
+    .attention_turns = cuda_attention_turns,
     .gated_forward = cuda_gated_forward,
     .gated_backward = cuda_gated_backward,
     .act_forward = cuda_act_forward,

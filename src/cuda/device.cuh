@@ -244,6 +244,15 @@ template <bool CAPPED> __device__ inline float bent(float slope, float z, float 
     return CAPPED ? slope * (1 - z / cap * (z / cap)) : slope;
 }
 
+/* Turns a pair by an angle. Rounded as written: rope alone and inside attention make the same
+ * bits. */
+__device__ inline void turn_pair(float &first, float &second, float cosine, float sine)
+{
+    float left = first, right = second;
+    first = __fmaf_rn(left, cosine, -__fmul_rn(right, sine));
+    second = __fmaf_rn(left, sine, __fmul_rn(right, cosine));
+}
+
 /* ---- Sums, the same in every thread that takes part ---- */
 
 __device__ inline float warp_sum(float value)

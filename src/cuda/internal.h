@@ -140,6 +140,7 @@ void cuda_attention_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Ten
 size_t cuda_attention_forward_ws(const Ctx *c, HeadShape shape, DType dtype);
 void cuda_attention_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor aux,
                              HeadShape shape, Tensor dqkv, void *ws);
+bool cuda_attention_turns(const Ctx *c, HeadShape shape, DType dtype);
 size_t cuda_attention_backward_ws(const Ctx *c, HeadShape shape, DType dtype);
 /* NULL, or a sentence saying why this kind of attention cannot do the shape here: asked at the
  * start, since no kind silently stands in for another. The text lasts until the next call. */
@@ -213,6 +214,7 @@ void cuda_flash_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tensor 
 void cuda_flash_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor lse, HeadShape shape,
                          Tensor dqkv, void *ws);
 size_t cuda_flash_backward_ws(const CudaBackend *backend, HeadShape shape, DType dtype);
+bool cuda_flash_turns(const CudaBackend *backend, HeadShape shape, DType dtype); /* heads itself */
 void cuda_naive_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tensor probabilities,
                         void *ws);
 size_t cuda_naive_forward_ws(const CudaBackend *backend, HeadShape shape, DType dtype);

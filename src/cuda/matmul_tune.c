@@ -19,7 +19,9 @@
 #define SPLIT_OFFERS 6 /* of these, tried with other splits of K */
 #define CANDIDATES_MOST 96
 #define FINALISTS 4
-#define WORTH_TIMING_FLOPS 1e9
+#define WORTH_TIMING_FLOPS 1e8
+#define SHORT_FLOPS 2e10  /* products of fewer may end before the next is launched */
+#define LAUNCH_NS 12000   /* of one, with room to spare */
 #define SPLIT_FROM_K 4096 /* shorter sums are not worth cutting */
 #define REDUCTIONS (CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)
 
@@ -146,11 +148,19 @@ static void bench_close(Bench *bench)
     CUDA_CHECK(cudaFree(bench->scratch));
 }
 
+static double flops_of(const ProductKey *key)
+{
+    return 2.0 * (double)key->m * (double)key->n * (double)key->k * (double)key->batch;
+}
+
 /* Milliseconds of one product, the mean of `runs`; FLT_MAX when the algorithm refuses. */
 static float time_runs(Matmul *matmul, const Plan *plan, const Product *product, Bench *bench,
                        const Candidate *candidate, int runs)
 {
     cudaStream_t stream = matmul->backend->stream;
+    if (flops_of(&plan->key) < SHORT_FLOPS) { /* all are launched when the first begins */
+        cuda_idle(stream, (int64_t)LAUNCH_NS * (runs + 1));
+    }
     CUDA_CHECK(cudaEventRecord(bench->start, stream));
     for (int i = 0; i < runs; i++) {
         if (plan_launch(matmul, plan, product, &candidate->algo, bench->out) !=
@@ -256,11 +266,9 @@ static void tune(Matmul *matmul, Plan *plan, const Product *product, Candidate *
         use(plan, &list[0]);
         plan->ms = list[0].ms;
         tune_cache_add(matmul->cache, &plan->key, &list[0].algo);
-        const Gemm *g = &product->gemm;
-        double flops = 2.0 * (double)g->m * (double)g->n * (double)g->k * g->batch;
         log_debug("%s: %.3f ms, %.0f TFLOP/s, best of %d offers and %d splits",
                   product_key_text(&plan->key, text), (double)list[0].ms,
-                  flops / (double)list[0].ms * 1e-9, offers, count - offers);
+                  flops_of(&plan->key) / (double)list[0].ms * 1e-9, offers, count - offers);
     }
 }
 
@@ -275,8 +283,7 @@ void matmul_choose(Matmul *matmul, Plan *plan, const Product *product)
     if (key->epilogue != CUBLASLT_EPILOGUE_BGRADB) {
         use(plan, &list[0]);
     }
-    double flops = 2.0 * (double)key->m * (double)key->n * (double)key->k * (double)key->batch;
-    if (matmul->cache == NULL || flops < WORTH_TIMING_FLOPS) {
+    if (matmul->cache == NULL || flops_of(key) < WORTH_TIMING_FLOPS) {
         return;
     }
     tune_cache_lock(matmul->cache);

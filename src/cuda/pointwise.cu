@@ -304,9 +304,7 @@ __global__ void __launch_bounds__(ROW_THREADS)
         load_lanes(angles + half + i, sine);
 #pragma unroll
         for (int k = 0; k < LANES; k++) {
-            float left = a[k], right = b[k], turn = sine[k] * direction;
-            a[k] = left * cosine[k] - right * turn;
-            b[k] = left * turn + right * cosine[k];
+            turn_pair(a[k], b[k], cosine[k], sine[k] * direction);
         }
         store_lanes(first, a);
         store_lanes(second, b);

@@ -75,6 +75,17 @@ static void turn(Ctx *c, const Model *model, int layer, HeadShape shape, Tensor 
     }
 }
 
+/* Whether attention turns heads on its way; shape then says by what. Not where keys are kept. */
+static bool inside_attention(const Ctx *c, const Model *model, int layer, HeadShape *shape)
+{
+    if (!tensor_given(model->rope) || model->decode.filling ||
+        !op_attention_turns(c, *shape, model->act)) {
+        return false;
+    }
+    shape->turns = model_rope(model, layer);
+    return true;
+}
+
 /* The keys and values of a pass, for the sequences that are to go on from it. */
 static void fill_state(Ctx *c, const Model *model, int layer, Tensor qkv)
 {
@@ -113,7 +124,9 @@ static void inside(Ctx *c, Model *model, int layer, Operand x)
         op_attention_step(c, heads, shape, model_rope(model, layer), model->decode.position,
                           model_decode_state(model, layer), mixed);
     } else {
-        turn(c, model, layer, shape, heads, false);
+        if (!inside_attention(c, model, layer, &shape)) {
+            turn(c, model, layer, shape, heads, false);
+        }
         fill_state(c, model, layer, heads);
         op_attention_forward(c, heads, shape, mixed, aux);
     }
@@ -142,11 +155,14 @@ static void backward(Ctx *c, Model *model, int layer, Tensor dout, Operand x, Te
     Tensor dqkv = ctx_scratch(c, MEM_SCRATCH, model->act, qkv.dim[0], qkv.dim[1]);
     linear_backward(c, &linears[LINEAR_OUT], model->saved[layer].mixed, dout, dmixed, mode);
     Tensor heads = norm_heads(c, model, layer, shape, qkv);
-    if (model->spec.qk_norm) {
+    bool turned = inside_attention(c, model, layer, &shape);
+    if (model->spec.qk_norm && !turned) {
         turn(c, model, layer, shape, heads, false);
     }
     op_attention_backward(c, dmixed, heads, mixed, saved[SAVED_AUX], shape, dqkv);
-    turn(c, model, layer, shape, dqkv, true);
+    if (!turned) {
+        turn(c, model, layer, shape, dqkv, true);
+    }
     if (model->spec.qk_norm) {
         op_head_norm_backward(c, dqkv, qkv, shape, head_norm(model, layer), dqkv,
                               linears[LINEAR_Q_NORM].weight.grad,

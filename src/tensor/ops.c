@@ -445,9 +445,25 @@ static double attention_flops(HeadShape s)
     return 4.0 * (double)(s.batch * s.heads * s.head_dim) * seen;
 }
 
+bool op_attention_turns(const Ctx *c, HeadShape shape, DType dtype)
+{
+    const Ops *ops = ops_for(c, dtype);
+    return !c->composed && ops->attention_turns != NULL && ops->attention_turns(c, shape, dtype);
+}
+
+static void check_turns(const Ctx *c, HeadShape shape, DType dtype)
+{
+    if (tensor_given(shape.turns)) {
+        check_rope(shape.turns, shape.seq, shape.head_dim, dtype);
+        PACER_ASSERT(op_attention_turns(c, shape, dtype), "attention on %s does not turn heads",
+                     c->backend->name);
+    }
+}
+
 void op_attention_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tensor aux)
 {
     check_heads(qkv, shape.batch * shape.seq, shape);
+    check_turns(c, shape, qkv.dtype);
     CHECK_SHAPE_2D(out, qkv.dim[0], shape.heads * shape.head_dim);
     CHECK_DTYPE(out, qkv.dtype);
     check_aux(c, aux, shape, qkv.dtype);
@@ -464,6 +480,7 @@ void op_attention_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor a
                            Tensor dqkv)
 {
     check_heads(qkv, shape.batch * shape.seq, shape);
+    check_turns(c, shape, qkv.dtype);
     CHECK_SAME(dqkv, qkv);
     CHECK_SAME(dout, out);
     CHECK_SHAPE_2D(out, qkv.dim[0], shape.heads * shape.head_dim);

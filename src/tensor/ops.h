@@ -31,6 +31,7 @@ typedef struct {
     double scale;   /* 0: 1/sqrt(D) */
     double cap;     /* 0: none */
     Tensor starts;  /* (N) i32: token of its sequence where the row's document begins; none: 0 */
+    Tensor turns;   /* table of op_rope: see op_attention_turns; none: q and k are as they are */
 } HeadShape;
 
 /* Plain causal attention. */
@@ -254,6 +255,7 @@ typedef struct {
     void (*attention_backward)(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor aux,
                                HeadShape shape, Tensor dqkv, void *ws);
     size_t (*attention_backward_ws)(const Ctx *c, HeadShape shape, DType dtype);
+    bool (*attention_turns)(const Ctx *c, HeadShape shape, DType dtype); /* NULL: no */
     void (*gated_forward)(Ctx *c, Activation act, Tensor gate_up, Tensor y);
     void (*gated_backward)(Ctx *c, Activation act, Tensor dy, Tensor gate_up, Tensor dgate_up);
     void (*act_forward)(Ctx *c, Activation act, Tensor x, Tensor y);
@@ -379,12 +381,17 @@ void op_rope(Ctx *c, Tensor qkv, HeadShape shape, Tensor table, bool inverse);
  * backward needs: its shape comes from op_attention_aux_shape. */
 void op_attention_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tensor aux);
 
+/* Whether attention here turns q and k itself: with shape.turns given, qkv is as it was before
+ * op_rope, and the gradient by it is that behind the inverse, with the same bits as by op_rope. */
+bool op_attention_turns(const Ctx *c, HeadShape shape, DType dtype);
+
 /* NAIVE: probabilities (B,H,T,T) act, 0 where a query does not see. FLASH: log-sum-exp of the
  * scores (B,H,T) acc, scaled and capped. CUDNN: as FLASH. */
 Tensor op_attention_aux_shape(const Ctx *c, HeadShape shape, DType dtype);
 Tensor op_attention_aux(Ctx *c, HeadShape shape, DType dtype); /* such a one on c->saved */
 
-/* dqkv (N, (H+2G)D), assigned, from dout (N, H*D), qkv (after rope), out and aux of the forward. */
+/* dqkv (N, (H+2G)D), assigned, from dout (N, H*D), qkv (after rope, or with shape.turns before it),
+ * out and aux of the forward. */
 void op_attention_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor aux, HeadShape shape,
                            Tensor dqkv);
 
