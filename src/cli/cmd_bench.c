@@ -40,7 +40,7 @@ int bench_open(Bench *b, Config *cfg, Comm *comm)
     code = comm_agree(b->comm, code);
     if (code == 0 && b->comm != NULL) { /* the ranks that train together */
         code = channel_open(b->comm, b->run.backend, &b->channel);
-        code = code != 0 ? code : trainer_check_channel(&b->run.setup, b->channel);
+        code = code != 0 ? code : channel_make_groups(b->channel, setup->ddp.group);
     }
     if (code == 0 && b->comm != NULL) {
         trainer_connect(&b->trainer, b->comm, b->channel);

@@ -68,7 +68,6 @@ static const ChannelTable host_table = {.close = host_close,
                                         .wait = host_wait,
                                         .note_stalled = host_note_stalled,
                                         .take_times = host_take_times,
-                                        .groups = true,
                                         .alloc = host_alloc,
                                         .release = free};
 
@@ -153,13 +152,23 @@ static void run(Channel *channel, WorkKind kind, const void *in, void *out, int6
 void channel_among(Channel *channel, RankGroup group)
 {
     bool all = group.count == channel->comm->ranks;
-    PACER_ASSERT(all || channel->table->groups, "this channel is among all ranks");
+    int wanted = group.step == 1 ? group.count : group.step;
+    PACER_ASSERT(all || wanted == channel->group, "groups of %d were not made", wanted);
     channel->among = all ? (RankGroup){0} : group;
 }
 
-bool channel_has_groups(const Channel *channel)
+int channel_make_groups(Channel *channel, int size)
 {
-    return channel->table->groups;
+    int ranks = channel->comm->ranks, code = 0;
+    if (size == 0 || size == ranks) {
+        return 0;
+    }
+    PACER_ASSERT(size > 1 && ranks % size == 0, "groups of %d of %d ranks", size, ranks);
+    if (channel->table->make_groups != NULL) {
+        code = channel->table->make_groups(channel, size);
+    }
+    channel->group = size;
+    return code;
 }
 
 void channel_all_reduce(Channel *channel, void *data, int64_t count, DType dtype)

@@ -37,7 +37,8 @@ typedef struct {
     void (*wait)(Channel *channel, int64_t ticket); /* for one that was not waited for */
     void (*note_stalled)(Channel *channel, int64_t *ns);
     bool (*take_times)(Channel *channel, ChannelTimes *times);
-    bool groups;                  /* can be among some of the ranks */
+    /* 0 < size < ranks; NULL: any ranks can be a group without more ado */
+    int (*make_groups)(Channel *channel, int size);
     void *(*alloc)(size_t bytes); /* of spans, where times are written by whoever does the work */
     void (*release)(void *block);
 } ChannelTable;
@@ -50,6 +51,7 @@ struct Channel {
     int64_t waited;     /* of the last one that was waited for */
     int tag;
     RankGroup among;    /* count 0: all */
+    int group;          /* size of the groups that were made; 0: none */
     ChannelSpan *spans; /* (span_room); NULL: not traced */
     int64_t span_count, span_room;
     bool traced, anew; /* spans are kept; the next one is the first */

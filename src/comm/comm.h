@@ -101,9 +101,12 @@ void channel_all_gather(Channel *channel, const void *in, void *out, int64_t cou
 
 /* Collectives that are queued from now on are among these ranks, this one included; their `ranks`
  * above is the group's. All ranks queue at the same time, each for its group of as many. At first
- * among all; channels of devices know no other group. */
+ * among all. */
 void channel_among(Channel *channel, RankGroup group);
-bool channel_has_groups(const Channel *channel);
+/* Before that: groups of `size` ranks that follow each other, and of those with the same place in
+ * these. size divides the ranks; 0: of all, which are there. Once, all ranks, outside recorded
+ * bodies. */
+int channel_make_groups(Channel *channel, int size);
 
 /* What is computed from now on sees the results of everything queued. On the host this waits; on
  * a device the stream does, and what is queued inside a recorded body (Backend.replay) is waited

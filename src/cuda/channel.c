@@ -30,11 +30,15 @@
  * longer. */
 #define TICKETS 256
 
+/* Whom a communicator of NCCL joins: all ranks, a group that follow each other, those with the same
+ * place in these. The work of all of them is on one stream, in the same order on every rank. */
+enum { AMONG_ALL, AMONG_GROUP, AMONG_COUNTERPARTS, COMMUNICATORS };
+
 typedef struct {
     Channel base; /* first */
     CudaBackend *cuda;
     Nccl nccl;
-    NcclComm *nccl_comm; /* NULL: one rank */
+    NcclComm *joined[COMMUNICATORS]; /* NULL: one rank; no groups */
     cudaStream_t stream;
     cudaEvent_t computed, communicated[TICKETS];
     DeviceMarks *marks;
@@ -43,7 +47,7 @@ typedef struct {
     pthread_t watcher;
     pthread_mutex_t mutex;
     pthread_cond_t wake;
-    bool joined, closing; /* mutex */
+    bool joining, closing; /* mutex */
 } DeviceChannel;
 
 static void one_rank_run(Channel *channel, const Work *work)
@@ -91,7 +95,7 @@ static void end_job(DeviceChannel *c, const char *text)
 static void nccl_failed(DeviceChannel *c, const char *what, int error)
 {
     char text[512], whole[640];
-    nccl_explain(&c->nccl, c->nccl_comm, error, text, sizeof text);
+    nccl_explain(&c->nccl, c->joined[AMONG_ALL], error, text, sizeof text);
     snprintf(whole, sizeof whole, "%s: %s", what, text);
     end_job(c, whole);
 }
@@ -114,22 +118,26 @@ static int nccl_type(DType dtype)
     PACER_ASSERT(false, "dtype %d", (int)dtype);
 }
 
+static NcclComm *communicator(const DeviceChannel *c, RankGroup among)
+{
+    bool all = among.count == comm_ranks(c->base.comm);
+    return c->joined[all ? AMONG_ALL : among.step == 1 ? AMONG_GROUP : AMONG_COUNTERPARTS];
+}
+
 static int start(DeviceChannel *c, const Work *work)
 {
     size_t count = (size_t)work->count;
     int type = nccl_type(work->dtype);
+    NcclComm *among = communicator(c, work->among);
     switch (work->kind) {
     case WORK_ALL_REDUCE:
-        return c->nccl.all_reduce(work->out, work->out, count, type, NCCL_SUM, c->nccl_comm,
-                                  c->stream);
+        return c->nccl.all_reduce(work->out, work->out, count, type, NCCL_SUM, among, c->stream);
     case WORK_REDUCE_SCATTER:
-        return c->nccl.reduce_scatter(work->in, work->out, count, type, NCCL_SUM, c->nccl_comm,
-                                      c->stream);
+        return c->nccl.reduce_scatter(work->in, work->out, count, type, NCCL_SUM, among, c->stream);
     case WORK_ALL_GATHER:
-        return c->nccl.all_gather(work->in, work->out, count, type, c->nccl_comm, c->stream);
+        return c->nccl.all_gather(work->in, work->out, count, type, among, c->stream);
     case WORK_BROADCAST:
-        return c->nccl.broadcast(work->out, work->out, count, type, work->root, c->nccl_comm,
-                                 c->stream);
+        return c->nccl.broadcast(work->out, work->out, count, type, work->root, among, c->stream);
     case WORK_BARRIER:
         break;
     }
@@ -202,16 +210,17 @@ static void look(DeviceChannel *c, int64_t *number, double *since)
 {
     Comm *comm = c->base.comm;
     int64_t entered = JOIN_NUMBER, left = 0;
-    int error = NCCL_OK;
-    if (c->joined) {
+    if (!c->joining) {
         left = JOIN_NUMBER + c->shown->left;
         entered = JOIN_NUMBER + c->shown->entered;
-        int status = c->nccl.async_error(c->nccl_comm, &error);
-        error = status != NCCL_OK ? status : error;
     }
     comm_device_entered(comm, entered);
-    if (error != NCCL_OK && error != NCCL_IN_PROGRESS) {
-        nccl_failed(c, "collectives on the GPU", error);
+    for (int i = 0; i < COMMUNICATORS && !c->joining && c->joined[i] != NULL; i++) {
+        int error = NCCL_OK, status = c->nccl.async_error(c->joined[i], &error);
+        error = status != NCCL_OK ? status : error;
+        if (error != NCCL_OK && error != NCCL_IN_PROGRESS) {
+            nccl_failed(c, "collectives on the GPU", error);
+        }
     }
     double now = clock_seconds();
     if (left >= entered || entered != *number) {
@@ -275,7 +284,11 @@ static void device_close(Channel *channel)
     CUDA_CHECK(cudaStreamSynchronize(c->stream));
     CUDA_CHECK(cudaStreamSynchronize(c->cuda->stream));
     stop_watch(c);
-    c->nccl.leave(c->nccl_comm);
+    for (int i = COMMUNICATORS - 1; i >= 0; i--) {
+        if (c->joined[i] != NULL) {
+            c->nccl.leave(c->joined[i]);
+        }
+    }
     CUDA_CHECK(cudaEventDestroy(c->computed));
     for (int i = 0; i < TICKETS; i++) {
         CUDA_CHECK(cudaEventDestroy(c->communicated[i]));
@@ -302,7 +315,62 @@ static void device_release(void *block)
     CUDA_CHECK(cudaFreeHost(block));
 }
 
+/* Those that are joined are told apart by an id that the first of them makes. */
+static NcclId new_id(DeviceChannel *c, bool first)
+{
+    NcclId id = {{0}};
+    int error = first ? c->nccl.new_id(&id) : NCCL_OK;
+    if (error != NCCL_OK) {
+        nccl_failed(c, "starting NCCL", error);
+    }
+    return id;
+}
+
+static void join(DeviceChannel *c, int which, RankGroup among, NcclId id)
+{
+    NcclComm *joined = NULL;
+    int place = (comm_rank(c->base.comm) - among.first) / among.step;
+    int error = c->nccl.join(&joined, among.count, id, place);
+    if (error != NCCL_OK) {
+        nccl_failed(c, "starting NCCL", error);
+    }
+    pthread_mutex_lock(&c->mutex);
+    c->joined[which] = joined;
+    pthread_mutex_unlock(&c->mutex);
+}
+
+/* The watcher takes what lasts too long meanwhile for a wait in joining. */
+static void set_joining(DeviceChannel *c, bool joining)
+{
+    pthread_mutex_lock(&c->mutex);
+    c->joining = joining;
+    pthread_mutex_unlock(&c->mutex);
+}
+
+static int device_make_groups(Channel *channel, int size)
+{
+    DeviceChannel *c = (DeviceChannel *)channel;
+    Comm *comm = channel->comm;
+    int me = comm_rank(comm), ranks = comm_ranks(comm);
+    RankGroup groups[] = {{me - me % size, 1, size}, {me % size, size, ranks / size}};
+    NcclId *ids = mem_alloc((size_t)ranks * sizeof *ids); /* the first of each group's counts */
+    int code = 0;
+    PACER_ASSERT(c->joined[AMONG_GROUP] == NULL, "groups are made twice");
+    for (int i = 0; i < 2 && code == 0; i++) {
+        NcclId id = new_id(c, groups[i].first == me);
+        code = comm_gather(comm, &id, sizeof id, ids);
+        if (code == 0) {
+            set_joining(c, true);
+            join(c, AMONG_GROUP + i, groups[i], ids[groups[i].first]);
+            set_joining(c, false);
+        }
+    }
+    free(ids);
+    return code;
+}
+
 static const ChannelTable device_table = {.close = device_close,
+                                          .make_groups = device_make_groups,
                                           .run = device_run,
                                           .ticket = device_ticket,
                                           .wait = device_wait,
@@ -362,15 +430,10 @@ int cuda_channel_open(Backend *backend, Comm *comm, Channel **out)
     if (comm_shares_devices(comm)) {
         pretend_hosts(comm);
     }
-    NcclId id = {{0}};
+    NcclId id;
     int code = agree(comm, nccl_load(&c->nccl), "load NCCL");
-    if (code == 0 && comm_rank(comm) == 0) {
-        int error = c->nccl.new_id(&id);
-        if (error != NCCL_OK) {
-            nccl_failed(c, "starting NCCL", error);
-        }
-    }
     if (code == 0) {
+        id = new_id(c, comm_rank(comm) == 0);
         code = comm_broadcast(comm, &id, sizeof id, 0);
     }
     if (code != 0) {
@@ -380,16 +443,10 @@ int cuda_channel_open(Backend *backend, Comm *comm, Channel **out)
     c->base.table = &device_table;
     prepare(c);
     comm_device_entered(comm, JOIN_NUMBER);
+    c->joining = true;
     start_watch(c);
-    NcclComm *joined = NULL;
-    int error = c->nccl.join(&joined, comm_ranks(comm), id, comm_rank(comm));
-    if (error != NCCL_OK) {
-        nccl_failed(c, "starting NCCL", error);
-    }
-    pthread_mutex_lock(&c->mutex);
-    c->nccl_comm = joined;
-    c->joined = true;
-    pthread_mutex_unlock(&c->mutex);
+    join(c, AMONG_ALL, (RankGroup){0, 1, comm_ranks(comm)}, id);
+    set_joining(c, false);
     *out = &c->base;
     return 0;
 }

@@ -194,6 +194,7 @@ extern const CudaTtt cuda_ttt_any, cuda_ttt_linear, cuda_ttt_mlp;
 double cuda_peak_flops(const char *name, DType dtype);
 /* stamp.cu */
 void cuda_stamp(Backend *backend, int64_t *slot);
+void cuda_idle(cudaStream_t stream, int64_t ns); /* so long nothing else happens there */
 /* ceiling.cu */
 double cuda_matmul_rate(Backend *backend, DType dtype);
 double cuda_copy_rate(Backend *backend);

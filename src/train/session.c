@@ -278,6 +278,9 @@ static int start_record(Session *s)
     if (plan->save_copy > 0) {
         rows[count++] = (RecordMemory){MEMORY_SAVE_COPY, plan->save_copy, 0};
     }
+    if (plan->host > 0) {
+        rows[count++] = (RecordMemory){MEMORY_OFFLOAD, plan->host, 0};
+    }
     cJSON *machine = machine_json(&s->machine), *given = config_given_json(s->run.cfg);
     cJSON *ramp = ramp_json(s);
     RecordInfo info = {.id = s->run.id,

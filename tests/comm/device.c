@@ -51,12 +51,7 @@ static int32_t the_sum(int64_t i, int64_t count)
 
 static int32_t my_part_of_the_sum(int64_t i, int64_t count)
 {
-    return sum_of_values(me * count + i);
-}
-
-static int32_t all_parts(int64_t i, int64_t count)
-{
-    return value((int)(i / count), i % count);
+    return sum_of_values(place_among() * count + i);
 }
 
 /* Releases data. */
@@ -82,16 +77,16 @@ static void check_collectives(DType dtype, int64_t count)
     channel_all_reduce(channel, data, count, dtype);
     expect(data, dtype, count, count, the_sum);
 
-    void *in = place(dtype, count * ranks, 0, me);
+    void *in = place(dtype, count * among.count, 0, me);
     data = place(dtype, count, 0, 0);
     channel_reduce_scatter(channel, in, data, count, dtype);
     expect(data, dtype, count, count, my_part_of_the_sum);
     gpu->release(gpu, in);
 
     in = place(dtype, count, 0, me);
-    data = place(dtype, count * ranks, 0, 0);
+    data = place(dtype, count * among.count, 0, 0);
     channel_all_gather(channel, in, data, count, dtype);
-    expect(data, dtype, count * ranks, count, all_parts);
+    expect(data, dtype, count * among.count, count, value_of_parts);
     gpu->release(gpu, in);
 }
 
@@ -144,7 +139,7 @@ static void check_replay(void)
     for (int i = 0; i < TIMES; i++) {
         channel_trace_next(channel, true);
         gpu->replay(gpu, 0, body, &b);
-        factor *= ranks * ranks;
+        factor *= among.count * among.count;
     }
     gpu->download(gpu, host, b.x, COUNT * sizeof *host);
     for (int i = 0; i < COUNT; i++) {
@@ -244,17 +239,84 @@ static void check_tickets(void)
     gpu->release(gpu, n.stalled);
 }
 
-static int run_exact(void)
+/* All that one group can do. */
+static void check_group(RankGroup group)
 {
     static const DType types[] = {DT_F32, DT_BF16, DT_I32};
     static const int64_t counts[] = {1, 3, 1000, 65537, 1000003};
+    go_among(group);
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
         for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
             check_collectives(types[t], counts[i]);
         }
     }
     check_replay();
+}
+
+/* Parts of a group's sum, then of all groups', then whole, as a step has them. */
+typedef struct {
+    int32_t *x, *part, *rest; /* (size, count), (count), (count) */
+    int64_t count;
+    RankGroup all, group, counterparts;
+} Mixed;
+
+static void mixed_body(void *user)
+{
+    Mixed *m = user;
+    channel_among(channel, m->group);
+    channel_reduce_scatter(channel, m->x, m->part, m->count, DT_I32);
+    channel_among(channel, m->counterparts);
+    channel_all_reduce(channel, m->part, m->count, DT_I32);
+    channel_among(channel, m->all);
+    channel_all_reduce(channel, m->rest, m->count, DT_I32);
+    channel_among(channel, m->group);
+    channel_all_gather(channel, m->part, m->x, m->count, DT_I32);
+    channel_among(channel, m->all);
+    channel_wait(channel);
+}
+
+static void check_mixed(int size)
+{
+    enum { TIMES = 3, COUNT = 20011 };
+    Mixed m = {.x = place(DT_I32, size * COUNT, 0, me),
+               .part = place(DT_I32, COUNT, 0, 0),
+               .rest = place(DT_I32, COUNT, 0, 0),
+               .count = COUNT,
+               .all = {0, 1, ranks},
+               .group = neighbours(size),
+               .counterparts = counterparts(size)};
+    int32_t *host = mem_alloc((size_t)size * COUNT * sizeof *host), factor = 1;
+    for (int i = 0; i < TIMES; i++) {
+        gpu->replay(gpu, 0, mixed_body, &m);
+        factor *= i > 0 ? ranks : 1;
+    }
+    gpu->download(gpu, host, m.x, (size_t)size * COUNT * sizeof *host);
+    for (int i = 0; i < size * COUNT; i++) {
+        CHECK(host[i] == sum_of_values(i) * factor, "element %d: %d", i, host[i]);
+    }
+    gpu->download(gpu, host, m.rest, COUNT * sizeof *host);
+    for (int i = 0; i < COUNT; i++) {
+        CHECK(host[i] == value(0, i) * factor * ranks, "element %d: %d", i, host[i]);
+    }
+    gpu->forget(gpu);
+    gpu->release(gpu, m.x);
+    gpu->release(gpu, m.part);
+    gpu->release(gpu, m.rest);
+    free(host);
+}
+
+static int run_exact(void)
+{
+    RankGroup all = among;
+    check_group(all);
     check_tickets();
+    if (ranks == 4) {
+        must(channel_make_groups(channel, 2));
+        check_group(neighbours(2));
+        check_group(counterparts(2));
+        go_among(all);
+        check_mixed(2);
+    }
     channel_close(channel);
     gpu->close(gpu);
     if (me == 0) {
@@ -303,5 +365,6 @@ int main(int argc, char **argv)
     log_setup(LOG_INFO, me, ranks);
     must(cuda_backend_open(0, &gpu));
     must(channel_open(comm, gpu, &channel));
+    among = (RankGroup){0, 1, ranks};
     return is_fault ? run_fault() : run_exact();
 }

@@ -93,21 +93,22 @@ static void check_all_reduce(DType dtype, int64_t count)
 static void check_reduce_scatter(DType dtype, int64_t count, bool in_place)
 {
     size_t size = dtype_size(dtype);
-    char *in = filled(dtype, count * ranks, 0, me);
-    char *mine = in + (size_t)(me * count) * size;
+    int k = place_among();
+    char *in = filled(dtype, count * among.count, 0, me);
+    char *mine = in + (size_t)(k * count) * size;
     char *out = in_place ? mine : filled(dtype, count, 0, 0);
     channel_reduce_scatter(channel, in, out, count, dtype);
     channel_wait(channel);
     for (int64_t i = 0; i < count; i++) {
-        CHECK(load(out, dtype, i) == sum_of_values(me * count + i), "%s, element %lld of %lld",
+        CHECK(load(out, dtype, i) == sum_of_values(k * count + i), "%s, element %lld of %lld",
               dtype_name(dtype), (long long)i, (long long)count);
     }
-    for (int64_t i = 0; i < count * ranks; i++) {
-        bool is_mine = i >= me * count && i < (me + 1) * count;
+    for (int64_t i = 0; i < count * among.count; i++) {
+        bool is_mine = i >= k * count && i < (k + 1) * count;
         CHECK((in_place && is_mine) || load(in, dtype, i) == value(me, i), "input changed at %lld",
               (long long)i);
     }
-    check_guard(in, dtype, count * ranks);
+    check_guard(in, dtype, count * among.count);
     if (!in_place) {
         check_guard(out, dtype, count);
         free(out);
@@ -118,18 +119,19 @@ static void check_reduce_scatter(DType dtype, int64_t count, bool in_place)
 static void check_all_gather(DType dtype, int64_t count, bool in_place)
 {
     size_t size = dtype_size(dtype);
-    char *out = filled(dtype, count * ranks, 1, 0);
-    char *in = in_place ? out + (size_t)(me * count) * size : filled(dtype, count, 0, me);
+    char *out = filled(dtype, count * among.count, 1, 0);
+    char *mine = out + (size_t)(place_among() * count) * size;
+    char *in = in_place ? mine : filled(dtype, count, 0, me);
     for (int64_t i = 0; i < count; i++) {
         store(in, dtype, i, value(me, i));
     }
     channel_all_gather(channel, in, out, count, dtype);
     channel_wait(channel);
-    for (int64_t i = 0; i < count * ranks; i++) {
-        CHECK(load(out, dtype, i) == value((int)(i / count), i % count), "%s, element %lld",
+    for (int64_t i = 0; i < count * among.count; i++) {
+        CHECK(load(out, dtype, i) == value_of_parts(i, count), "%s, element %lld",
               dtype_name(dtype), (long long)i);
     }
-    check_guard(out, dtype, count * ranks);
+    check_guard(out, dtype, count * among.count);
     if (!in_place) {
         free(in);
     }
@@ -171,6 +173,27 @@ static void check_collectives(void)
     for (int root = 0; root < ranks; root++) {
         check_broadcast(DT_I32, 5, root);
     }
+}
+
+static void check_groups(void)
+{
+    static const int64_t counts[] = {1, 1000, 65537};
+    RankGroup all = among;
+    if (ranks != 4 && ranks != 8) {
+        return;
+    }
+    must(channel_make_groups(channel, ranks / 2));
+    RankGroup groups[] = {neighbours(ranks / 2), counterparts(ranks / 2)};
+    for (int g = 0; g < 2; g++) {
+        go_among(groups[g]);
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+            check_all_reduce(DT_F32, counts[i]);
+            check_reduce_scatter(DT_F32, counts[i], i % 2 == 0);
+            check_all_gather(DT_F32, counts[i], i % 2 == 0);
+        }
+    }
+    go_among(all);
+    check_all_reduce(DT_F32, 1000);
 }
 
 /* Rounding shows here: the sum is that of the ranks in order, on every rank, whatever the size. */
@@ -334,7 +357,9 @@ static int run_exact(void)
     Backend host = {.name = "host"};
     must(channel_open(comm, &host, &channel));
     check_control();
+    among = (RankGroup){0, 1, ranks};
     check_collectives();
+    check_groups();
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         check_same_bits(counts[i]);
     }
