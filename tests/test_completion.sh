@@ -36,7 +36,8 @@ completes 'cuda' train --steps 3 --device cu
 completes 'cpu cuda' train --device = c
 completes 'auto cpu cuda ref' train --device =
 completes 'off on' train --graph =
-completes '--graph' train --quiet --gra
+completes '--grad-dtype --graph' train --quiet --gra
+completes '--graph' train --quiet --grap
 completes 'gpt2-124m' train --model gpt2-12
 completes '' train --steps ''
 completes '_pacer builtin:bytes builtin:random builtin:stories err out pacer.bash pacer.fish recipe.yaml runs' train --data ''

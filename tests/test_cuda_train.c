@@ -67,6 +67,78 @@ static void test_cuda_train__same_bits_with_and_without_graph(void **state)
     }
 }
 
+/* Heads turned inside attention or by themselves. */
+static void test_cuda_train__same_bits_with_and_without_turns(void **state)
+{
+    (void)state;
+    bool (*turns)(const Ctx *c, HeadShape shape, DType dtype) = gpu->ops.attention_turns;
+    for (int i = 0; i < 4; i++) {
+        TrainerSetup setup = gpu_setup("llama-22m", i % 2 == 0 ? 8 : 4, 1 + i % 2, 256);
+        setup.dtype = i < 2 ? DT_BF16 : DT_F32;
+        Outcome first = small_run(setup, gpu, 4);
+        gpu->ops.attention_turns = NULL;
+        same_bits(first, small_run(setup, gpu, 4));
+        setup.graph = false;
+        same_bits(first, small_run(setup, gpu, 4));
+        gpu->ops.attention_turns = turns;
+        free(first.params);
+    }
+}
+
+/* Copies of their own streams, and of the graph's branches: each kind of state, each grade of
+ * recomputation that keeps another amount, pieces that divide nothing. */
+static void test_cuda_train__offload_gives_the_same_bits(void **state)
+{
+    (void)state;
+    const struct {
+        const char *preset;
+        DType dtype, state;
+        OptimizerId optimizer;
+        int64_t layers;
+    } cases[] = {{"gpt2-124m", DT_BF16, DT_F32, OPTIMIZER_ADAMW, 5},
+                 {"llama-22m", DT_BF16, DT_BF16, OPTIMIZER_ADAMW, 4},
+                 {"llama-22m", DT_BF16, DT_BF16, OPTIMIZER_MUON, 3},
+                 {"gpt2-124m", DT_F32, DT_BF16, OPTIMIZER_SGD, 5},
+                 {"gpt2-124m", DT_E4M3, DT_F32, OPTIMIZER_ADAMW, 4},
+                 {"llama-22m", DT_E4M3, DT_BF16, OPTIMIZER_ADAMW, 5}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        TrainerSetup setup = gpu_setup(cases[i].preset, 4, 2, 256);
+        if (cases[i].dtype == DT_E4M3 && gpu->quant_refusal(gpu) != NULL) {
+            continue;
+        }
+        setup.spec.layers = cases[i].layers;
+        setup.dtype = cases[i].dtype;
+        setup.spec.ffn = setup.dtype == DT_E4M3 ? 208 : setup.spec.ffn; /* of 16 */
+        setup.optimizer.id = cases[i].optimizer;
+        setup.optimizer.state = cases[i].state;
+        setup.offload_piece = 5000;
+        Outcome first = small_run(setup, gpu, 4);
+        for (int n = 0; n < 12; n++) {
+            setup.graph = n % 2 == 0;
+            setup.keep = n < 6 ? KEEP_ALL : KEEP_INPUTS;
+            setup.offload = (OffloadKind)(OFFLOAD_OPTIMIZER + n / 2 % 3);
+            same_bits(first, small_run(setup, gpu, 4));
+        }
+        free(first.params);
+        /* Of gradients there the norm is rounded otherwise: without clipping, no matter. */
+        setup.optimizer.clip = 0;
+        setup.offload = OFFLOAD_NONE;
+        first = small_run(setup, gpu, 4);
+        setup.offload = OFFLOAD_ALL;
+        for (int n = 0; n < 4; n++) {
+            setup.graph = n % 2 == 0;
+            setup.ddp.bucket_bytes = n < 2 ? 0 : 1 << 20;
+            Outcome moved = small_run(setup, gpu, 4);
+            for (int u = 0; u < SMALL_UPDATES; u++) {
+                assert_true(fabs(moved.norms[u] - first.norms[u]) <= 1e-5 * first.norms[u]);
+            }
+            memcpy(moved.norms, first.norms, sizeof moved.norms);
+            same_bits(first, moved);
+        }
+        free(first.params);
+    }
+}
+
 static void close_losses(Outcome a, Outcome b, double bound, const char *what)
 {
     for (int u = 0; u < SMALL_UPDATES; u++) {
@@ -271,6 +343,8 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cuda_train__same_bits_with_and_without_graph),
+        cmocka_unit_test(test_cuda_train__same_bits_with_and_without_turns),
+        cmocka_unit_test(test_cuda_train__offload_gives_the_same_bits),
         cmocka_unit_test(test_cuda_train__f32_as_on_the_cpu),
         cmocka_unit_test(test_cuda_train__accumulation_equals_the_large_batch),
         cmocka_unit_test(test_cuda_train__bf16_near_f32),

@@ -88,8 +88,9 @@ static void lab_open(Lab *lab, Backend *backend, uint32_t seed)
     *lab = (Lab){.seed = seed};
     ctx_init(&lab->c, backend);
     workspace_count(&lab->work, &lab->c);
-    assert_int_equal(
-        workspace_reserve(&lab->work, &lab->c, (size_t[]){ARENA, ARENA, ARENA}, "for a test"), 0);
+    assert_int_equal(workspace_reserve(&lab->work, &lab->c,
+                                       (size_t[WORK_BLOCKS]){ARENA, ARENA, ARENA}, "for a test"),
+                     0);
 }
 
 static void lab_close(Lab *lab)

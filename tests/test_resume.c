@@ -15,12 +15,8 @@
 #include "train/resume.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
-
-#define TOKENS 2000
 
 static void must(int code)
 {
@@ -42,7 +38,7 @@ static char *make_data(const char *name, uint32_t first)
 {
     char *folder = path_in(name), *file = io_join(folder, "train.bin");
     must(io_make_folders(folder));
-    data_files_raw(file, first, TOKENS);
+    data_files_raw(file, first, 2000);
     free(file);
     return folder;
 }
@@ -182,14 +178,18 @@ static const char *const chosen[][2] = {
     {"mini-batch", "8"},    {"head-dim", "16"},     {"norm", "layer"},
     {"ffn-kind", "gelu"},   {"qkv-bias", "on"},     {"rope-scaling", "llama3"},
     {"qk-norm", "on"},      {"post-norm", "on"},    {"batch-ramp", "4@0,8@50%"},
-    {"shard-group", "2"},   {"noise-scale", "off"}, /* on takes accum 2, which is recorded */
+    {"shard-group", "2"},   {"fit-also", "dtype"},  {"noise-scale", "off"}, /* on takes accum 2 */
 };
 
 /* Options that another value of the first one wants besides. */
 static const char *const besides[][3] = {
-    {"rope-scaling", "rope-low", "1"},      {"rope-scaling", "rope-high", "4"},
-    {"rope-scaling", "rope-context", "16"}, {"shard-group", "ddp", "zero1"},
+    {"rope-scaling", "rope-low", "1"},
+    {"rope-scaling", "rope-high", "4"},
+    {"rope-scaling", "rope-context", "16"},
+    {"shard-group", "ddp", "zero1"},
     {"shard-group", "ranks", "2"},
+    {"grad-dtype", "dtype", "bf16"},
+    {"fit-also", "fit", "on"},
 };
 
 static char *other_value(const Config *cfg, const Option *option)
@@ -466,7 +466,7 @@ static int train(const char *out, const char *const *more, char **said)
         must(config_set(&cfg, more[0], more[1]));
     }
     settle(&cfg);
-    capture_begin(STDERR_FILENO);
+    capture_begin(fileno(stderr));
     int code = train_run(&cfg, NULL, NULL, NULL);
     *said = capture_end();
     config_free(&cfg);

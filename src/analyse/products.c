@@ -31,13 +31,14 @@ static bool is_linear(OpId op)
            op == OP_QUANT_BACKWARD_INPUT || op == OP_QUANT_BACKWARD_WEIGHT;
 }
 
-static void note(void *user, OpId op, OpShape shape, double flops)
+static void note(void *user, const TraceCall *call)
 {
     ModelProducts *products = user;
+    OpId op = call->op;
     if (!is_linear(op)) {
         return;
     }
-    const int64_t *dim = shape.dim;
+    const int64_t *dim = call->shape.dim;
     for (int i = 0; i < products->count; i++) {
         ModelProduct *p = &products->items[i];
         if (p->op == op && p->rows == dim[0] && p->inputs == dim[1] && p->outputs == dim[2]) {
@@ -49,8 +50,12 @@ static void note(void *user, OpId op, OpShape shape, double flops)
         products->left_out++;
         return;
     }
-    products->items[products->count++] = (ModelProduct){
-        .op = op, .rows = dim[0], .inputs = dim[1], .outputs = dim[2], .calls = 1, .flops = flops};
+    products->items[products->count++] = (ModelProduct){.op = op,
+                                                        .rows = dim[0],
+                                                        .inputs = dim[1],
+                                                        .outputs = dim[2],
+                                                        .calls = 1,
+                                                        .flops = call->flops};
 }
 
 static Tensor unreal(DType dtype, int64_t count)

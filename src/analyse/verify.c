@@ -156,7 +156,7 @@ static Part *list_parts(const Trainer *t, int *count)
 static void read_side(Trainer *t, bool gradient, int64_t at, int64_t n, float *out)
 {
     if (gradient) {
-        read_flat(t, t->optimizer.grad, at, n, out);
+        trainer_read_grads(t, at, n, out);
     } else {
         trainer_read_state(t, STATE_PARAMS, at, n, out);
     }
@@ -222,7 +222,7 @@ static void copy_state(Trainer *t, Trainer *trusted)
         for (int64_t at = 0; at < param->count; at += PIECE) {
             int64_t n = param->count - at < PIECE ? param->count - at : PIECE;
             Tensor part = tensor_rows(trusted->optimizer.grad, offset + at, n);
-            read_flat(t, t->optimizer.grad, param->offset + at, n, host);
+            trainer_read_grads(t, param->offset + at, n, host);
             trusted->backend->upload(trusted->backend, part.data, host, tensor_bytes(part));
             trusted->backend->sync(trusted->backend);
             for (int which = STATE_PARAMS; which < states; which++) {
@@ -298,6 +298,7 @@ TrainerSetup verify_trusted_setup(const TrainerSetup *timed, int sequences)
     setup.dtype = DT_F32;
     setup.attention = ATTENTION_FLASH;
     setup.keep = KEEP_ALL;
+    setup.offload = OFFLOAD_NONE;
     setup.graph = false;
     setup.batch = 1;
     setup.accum = sequences;

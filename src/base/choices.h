@@ -2,6 +2,8 @@
 /* Choices that an option offers and other rooms act on: each list is the enum and the option's
  * words, in one order. */
 
+#include <stdbool.h>
+
 /* Where to compute (devices/devices.c). */
 #define DEVICE_CHOICES(X)  \
     X(DEVICE_AUTO, "auto") \
@@ -51,6 +53,15 @@
     X(KEEP_NO_MIXERS, "attention") \
     X(KEEP_INPUTS, "block")
 
+/* What a run has in memory of the host while it does not need it (tensor/offload.h): both are the
+ * two before it; all, gradients besides. */
+#define OFFLOAD_CHOICES(X)                \
+    X(OFFLOAD_NONE, "none")               \
+    X(OFFLOAD_OPTIMIZER, "optimizer")     \
+    X(OFFLOAD_ACTIVATIONS, "activations") \
+    X(OFFLOAD_BOTH, "both")               \
+    X(OFFLOAD_ALL, "all")
+
 /* Of the matrices in a GGUF file (exchange/gguf.h). */
 #define GGUF_CHOICES(X)  \
     X(GGUF_F32, "f32")   \
@@ -78,4 +89,20 @@ typedef enum { RAMP_CHOICES(CHOICE_VALUE) } RampRule;
 typedef enum { OPTIMIZER_CHOICES(CHOICE_VALUE) OPTIMIZER_COUNT } OptimizerId;
 typedef enum { DDP_CHOICES(CHOICE_VALUE) DDP_COUNT } DdpKind;
 typedef enum { SAVE_CHOICES(CHOICE_VALUE) } SaveKind;
+typedef enum { OFFLOAD_CHOICES(CHOICE_VALUE) } OffloadKind;
 typedef enum { RECOMPUTE_CHOICES(CHOICE_VALUE) KEEP_NOTHING /* evaluation */ } Keep;
+
+static inline bool offloads_optimizer(OffloadKind kind)
+{
+    return kind == OFFLOAD_OPTIMIZER || kind >= OFFLOAD_BOTH;
+}
+
+static inline bool offloads_activations(OffloadKind kind)
+{
+    return kind >= OFFLOAD_ACTIVATIONS;
+}
+
+static inline bool offloads_gradients(OffloadKind kind)
+{
+    return kind == OFFLOAD_ALL;
+}

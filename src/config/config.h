@@ -151,6 +151,7 @@ typedef struct Config {
     double momentum; /* -1: auto, see config_momentum */
     int64_t muon_steps;
     int state_dtype;     /* CONFIG_STATE_DTYPE_* */
+    int grad_dtype;      /* the same */
     int parametrization; /* CONFIG_PARAMETRIZATION_* */
     int64_t mup_base, mup_base_ffn, mup_base_head_dim;
     double clip; /* 0: off */
@@ -161,6 +162,7 @@ typedef struct Config {
     int dtype;            /* CONFIG_DTYPE_* */
     int attention;        /* CONFIG_ATTENTION_* */
     int recompute;        /* Keep */
+    int offload;          /* OffloadKind */
     bool graph;           /* replay recorded steps where the device can */
     int64_t threads;      /* 0: all cores */
     int64_t memory_limit; /* bytes; 0: what the machine has */

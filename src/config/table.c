@@ -4,33 +4,11 @@
  * digits, carries each of them exactly. */
 #include "config/config.h"
 #include "config/internal.h"
+#include "config/words.h"
 
 #include "base/assert.h"
 
 #include <string.h>
-
-static const char *const devices[] = {DEVICE_CHOICES(CHOICE_WORD) NULL};
-static const char *const dtypes[] = {"auto", "f32", "bf16", "fp8", NULL};
-static const char *const schedules[] = {SCHEDULE_CHOICES(CHOICE_WORD) NULL};
-static const char *const ramp_rules[] = {RAMP_CHOICES(CHOICE_WORD) NULL};
-static const char *const optimizers[] = {OPTIMIZER_CHOICES(CHOICE_WORD) NULL};
-static const char *const parametrizations[] = {"standard", "mup", NULL};
-static const char *const attentions[] = {"auto", "naive", "flash", "cudnn", NULL};
-static const char *const recomputes[] = {RECOMPUTE_CHOICES(CHOICE_WORD) NULL};
-static const char *const ddps[] = {DDP_CHOICES(CHOICE_WORD) NULL};
-static const char *const saves[] = {SAVE_CHOICES(CHOICE_WORD) NULL};
-static const char *const comm_dtypes[] = {"f32", "bf16", NULL};
-static const char *const state_dtypes[] = {"f32", "bf16", NULL};
-static const char *const links[] = {"none",   "nvlink", "pcie",     "ib400",
-                                    "eth100", "eth10",  "measured", NULL};
-static const char *const formats[] = {"auto", "text",        "jsonl", "hf",
-                                      "csv",  "tensorboard", "gguf",  NULL};
-static const char *const document_kinds[] = {"joined", "separate", NULL};
-static const char *const gguf_types[] = {GGUF_CHOICES(CHOICE_WORD) NULL};
-static const char *const splits[] = {"val", "train", NULL};
-static const char *const ties[] = {"ids", "lexicographic", NULL};
-static const char *const units[] = {"document", "line", NULL};
-static const char *const id_forms[] = {"text", "uint16", "uint32", NULL};
 
 /* Offset of a field; does not compile when the field has another type. */
 #define FIELD(field, ctype) \
@@ -205,6 +183,9 @@ static const Option options[] = {
      "type of the optimizer's moments; bf16 rounds them up or down by chance, from the seed, and "
      "with --dtype bf16 keeps of each f32 weight only the 16 bits that the model's copy lacks: 8 "
      "bytes a parameter instead of 14"},
+    {"grad-dtype", CHOICE(grad_dtype, "f32", state_dtypes), GROUP, STEP, RECORDED, RESULT | LATER,
+     "type that gradients are kept in from a layer's backward pass to the update; bf16: rounded by "
+     "chance in every micro-step, summed in f32. Of one rank, with --dtype bf16 or fp8"},
     {"parametrization", CHOICE(parametrization, "standard", parametrizations), GROUP, STEP, REFUSED,
      RESULT | LATER,
      "mup: one learning rate suits all widths: initial weights, rates and logits follow d-model / "
@@ -257,6 +238,10 @@ static const Option options[] = {
      "outputs "
      "of norms, of activations, the feed-forward's first product, attention (or TTT), the block; "
      "pacer plan shows what each saves and costs"},
+    {"offload", CHOICE(offload, "none", offloads), GROUP, STEP, RECORDED, ROUNDING | LATER,
+     "what a GPU keeps in the host's memory: optimizer (moments, and masters where the model is "
+     "in bf16 or fp8), activations (what blocks keep for the backward pass, but for two), both, or "
+     "all (gradients besides, of one rank)"},
     {"threads", INT(threads, "0", 0, 4096), GROUP,
      STEP | KERNEL | MACHINE | LINK | READING | USE | BIT(TOKENIZER_ENCODE) | BIT(DATA_STORIES) |
          BIT(DEMO),

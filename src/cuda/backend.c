@@ -35,6 +35,13 @@ typedef struct {
     cudaEvent_t done;
 } ReadSlot;
 
+/* Copies beside the stream, by an engine of the GPU's own. */
+typedef struct {
+    cudaStream_t stream;
+    cudaEvent_t given, done; /* the work before a copy; the copies so far */
+    bool busy;               /* there are copies that the stream has not waited for */
+} CopyStream;
+
 typedef struct {
     bool warm; /* the body has run once */
     cudaGraphExec_t graph;
@@ -48,6 +55,7 @@ typedef struct {
     int next_slot;
     ReadSlot *reads;
     int read_slots;
+    CopyStream copies[COPY_QUEUES];
     Recording recordings[BACKEND_RECORDINGS];
 } Gpu;
 
@@ -177,6 +185,49 @@ static void gpu_sync(Backend *backend)
     CUDA_CHECK(cudaStreamSynchronize(((CudaBackend *)backend)->stream));
 }
 
+/* Events order the streams, in a graph that is captured as well: there a copy is a node of its own,
+ * between what the waits name. */
+static void gpu_copy(Backend *backend, CopyQueue queue, void *to, const void *from, size_t bytes)
+{
+    Gpu *gpu = (Gpu *)backend;
+    CopyStream *copies = &gpu->copies[queue];
+    enum cudaMemcpyKind kind = queue == COPY_OUT ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice;
+    CUDA_CHECK(cudaEventRecord(copies->given, gpu->cuda.stream));
+    CUDA_CHECK(cudaStreamWaitEvent(copies->stream, copies->given, 0));
+    CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, kind, copies->stream));
+    copies->busy = true;
+}
+
+static void gpu_join(Backend *backend, CopyQueue queue)
+{
+    Gpu *gpu = (Gpu *)backend;
+    CopyStream *copies = &gpu->copies[queue];
+    if (copies->busy) {
+        CUDA_CHECK(cudaEventRecord(copies->done, copies->stream));
+        CUDA_CHECK(cudaStreamWaitEvent(gpu->cuda.stream, copies->done, 0));
+        copies->busy = false;
+    }
+}
+
+static void open_copies(Gpu *gpu)
+{
+    for (int i = 0; i < COPY_QUEUES; i++) {
+        CopyStream *copies = &gpu->copies[i];
+        CUDA_CHECK(cudaStreamCreateWithFlags(&copies->stream, cudaStreamNonBlocking));
+        CUDA_CHECK(cudaEventCreateWithFlags(&copies->given, cudaEventDisableTiming));
+        CUDA_CHECK(cudaEventCreateWithFlags(&copies->done, cudaEventDisableTiming));
+    }
+}
+
+static void close_copies(Gpu *gpu)
+{
+    for (int i = 0; i < COPY_QUEUES; i++) {
+        CUDA_CHECK(cudaStreamDestroy(gpu->copies[i].stream));
+        CUDA_CHECK(cudaEventDestroy(gpu->copies[i].given));
+        CUDA_CHECK(cudaEventDestroy(gpu->copies[i].done));
+    }
+}
+
 static void gpu_replay(Backend *backend, int slot, void (*body)(void *), void *user)
 {
     Gpu *gpu = (Gpu *)backend;
@@ -225,6 +276,7 @@ static void gpu_close(Backend *backend)
         CUDA_CHECK(cudaEventDestroy(gpu->reads[i].done));
     }
     free(gpu->reads);
+    close_copies(gpu);
     CUDA_CHECK(cudaStreamDestroy(gpu->cuda.stream));
     free(gpu);
 }
@@ -386,6 +438,8 @@ int cuda_backend_open(int device, Backend **out)
         .sync = gpu_sync,
         .read_start = gpu_read_start,
         .read_wait = gpu_read_wait,
+        .copy = gpu_copy,
+        .join = gpu_join,
         .replay = gpu_replay,
         .forget = gpu_forget,
         .stamp = cuda_stamp,
@@ -412,6 +466,7 @@ int cuda_backend_open(int device, Backend **out)
     size_t all;
     CUDA_CHECK(cudaMemGetInfo(&gpu->free_at_open, &all));
     CUDA_CHECK(cudaStreamCreateWithFlags(&gpu->cuda.stream, cudaStreamNonBlocking));
+    open_copies(gpu);
     for (int i = 0; i < RING_SLOTS; i++) {
         CUDA_CHECK(cudaMallocHost(&gpu->ring[i].pinned, SLOT_BYTES));
         CUDA_CHECK(cudaEventCreateWithFlags(&gpu->ring[i].done, cudaEventDisableTiming));

@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "base/mem.h"
 #include "model/linear.h"
+#include "model/rooms.h"
 #include "tensor/half.h"
 
 #include <stdlib.h>
@@ -209,7 +210,9 @@ static void block_forward(Ctx *c, Model *model, int layer, Tensor *x, Tensor h, 
 {
     BlockSaved *saved = &model->saved[layer];
     Keep keep = model->keep;
-    saved->mark = arena_mark(&c->saved);
+    if (layer > 0) {
+        saved->mark = arena_mark(&c->saved);
+    }
     saved->r1 = *x;
     if (tensor_given(h) && keep != KEEP_NOTHING) {
         saved->r1 = ctx_save(c, MEM_RESIDUAL, model->act, x->dim[0], model->spec.width);
@@ -303,7 +306,10 @@ static void block_backward(Ctx *c, Model *model, int layer, Tensor dres, Mode mo
     half_backward(c, model, layer, 0, from_input, dres, mode);
     model->again = false;
     arena_release(&c->scratch, mark);
-    arena_release(&c->saved, model->saved[layer].mark);
+    if (!rooms_taken(model) || layer < 2) {
+        arena_release(&c->saved, model->saved[layer].mark);
+    }
+    rooms_refill(c, model, layer);
 }
 
 /* x (N,C) by the embedding's factor, which has the precision of the activations. */
@@ -338,12 +344,14 @@ void model_forward(Ctx *c, Model *model, DeviceBatch batch, Keep keep)
     model->batch = batch;
     model->keep = keep;
     model->pass_mark = arena_mark(&c->saved);
-    Tensor x = ctx_save(c, MEM_RESIDUAL, model->act, rows, s->width);
+    model->host_mark = arena_mark(&c->host);
     model->h = ctx_save(c, MEM_RESIDUAL, model->act, rows, s->width);
-    model->carry = x;
     if (keep == KEEP_INPUTS) {
         model->carry = ctx_save(c, MEM_RESIDUAL, model->act, rows, s->width);
     }
+    model->saved[0].mark = arena_mark(&c->saved); /* its input is the first of what it keeps */
+    Tensor x = ctx_save(c, MEM_RESIDUAL, model->act, rows, s->width);
+    model->carry = keep == KEEP_INPUTS ? model->carry : x;
     int row = need_layer(c, model, 0, CTX_NO_LAYER);
     if (model_steps(model)) {
         op_embed_step(c, batch.ids, model->embed.weight.value, model->positions.weight.value,
@@ -356,7 +364,9 @@ void model_forward(Ctx *c, Model *model, DeviceBatch batch, Keep keep)
     for (int l = 0; l < s->layers; l++) {
         c->layer = l;
         row = need_layer(c, model, row, l);
+        rooms_enter(c, model, l);
         block_forward(c, model, l, &x, l > 0 ? model->h : TENSOR_NONE, model->h);
+        rooms_leave(c, model, l);
     }
     c->layer = CTX_NO_LAYER;
     row = need_layer(c, model, row, CTX_NO_LAYER); /* final norm and head: a tied one is there */
@@ -475,6 +485,7 @@ void model_logits(Ctx *c, Model *model, int64_t first, Tensor logits)
 void model_end(Ctx *c, Model *model)
 {
     arena_release(&c->saved, model->pass_mark);
+    arena_release(&c->host, model->host_mark);
     arena_release(&c->scratch, model->head_mark);
 }
 

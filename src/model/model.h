@@ -22,6 +22,7 @@ typedef struct {
 /* What one block keeps from forward to backward, rows (N = B*T) by width. */
 typedef struct {
     ArenaMark mark;    /* of the saved arena, before the block */
+    Tensor here, away; /* all that it keeps, as bytes, and its place in memory of the host */
     Tensor r1, stats1; /* residual stream at the block's start (N,C), of its norm (N,2) */
     Operand n1;        /* that norm (N,C) */
     Tensor mixer[MIXER_SAVED];
@@ -63,6 +64,7 @@ struct Model {
     DType act;
     bool quantised; /* products are in e4m3, but for those of plain_products: bits by place */
     unsigned plain_products;
+    bool host_masters; /* ModelQuant's */
     ParamTable params;
     int64_t vocab_rows; /* of the embedding and head: the vocabulary, padded */
     int row_head;       /* of the head's own weights; -1 when tied */
@@ -76,11 +78,13 @@ struct Model {
      * where gradients are assigned. Norms of blocks and the last one. */
     Tensor sequence_sq, gains_sq;
     Keep keep;
-    Keep like;  /* KEEP_NOTHING takes the rooms of this one, and so none that it has not */
-    bool again; /* backward is making again what was not kept */
+    Keep like;    /* KEEP_NOTHING takes the rooms of this one, and so none that it has not */
+    bool again;   /* backward is making again what was not kept */
+    bool offload; /* what blocks keep goes to memory of the host, but for the last two */
     DeviceBatch batch;
     BlockSaved *saved;
-    ArenaMark pass_mark;
+    ArenaMark pass_mark, host_mark;
+    ArenaMark rooms_end; /* of the saved arena, behind the two rooms of blocks that are offloaded */
     ArenaMark head_mark; /* of scratch, before the rows of nf's codes */
     Tensor carry;        /* residual stream between blocks that are not kept */
     Tensor h;            /* (N,C) branch waiting to be added; then the stream's gradient */
@@ -129,6 +133,7 @@ typedef struct {
     int part;       /* this rank's */
     Tensor codes;   /* (model_quant_codes) e4m3: of the weights */
     Tensor masters; /* (flat) f32, where the weights with codes have no others; else none */
+    bool host_masters; /* these are in memory of the host */
 } ModelQuant;
 
 /* Elements of the flat buffer [first, params.decayed) belong to weights with codes alone, which

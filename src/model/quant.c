@@ -1,5 +1,6 @@
 /* Products in e4m3: which linear maps have them, where their scales and codes lie. */
 #include "model/linear.h"
+#include "tensor/offload.h"
 
 #include <stdio.h>
 
@@ -112,6 +113,7 @@ static void bind_scale(ModelQuant quant, int64_t i, Tensor out[2])
 void model_bind_quant(Model *model, ModelQuant quant)
 {
     int64_t count = product_count(model), at = 0;
+    model->host_masters = quant.host_masters;
     for (int64_t i = 0; i < count; i++) {
         int place;
         Linear *l = product_at(model, i, &place);
@@ -142,15 +144,72 @@ void model_bind_quant(Model *model, ModelQuant quant)
     }
 }
 
+/* Whether the map's codes are made of a master in memory of the host. */
+static bool is_offloaded(const Model *model, const Linear *l)
+{
+    return model->host_masters && linear_is_quantised(l) && tensor_given(l->master);
+}
+
+/* The next such map from number *i on; NULL: there is none. */
+static Linear *next_offloaded(Model *model, int64_t *i)
+{
+    Linear *l;
+    int place;
+    while ((l = product_at(model, *i, &place)) != NULL && !is_offloaded(model, l)) {
+        ++*i;
+    }
+    return l;
+}
+
+/* The master of a map where it is brought to: the beginning of a room. */
+static Tensor bring(Ctx *c, const Linear *l, Tensor room)
+{
+    Tensor here = l->master;
+    here.data = room.data;
+    offload_in(c, l->master, here);
+    return here;
+}
+
+/* In two rooms in turns: the next master comes while codes are made of one. */
+static void quantise_offloaded(Ctx *c, Model *model)
+{
+    ArenaMark mark = arena_mark(&c->scratch);
+    int64_t i = 0, most = 0;
+    for (const Linear *l; (l = next_offloaded(model, &i)) != NULL; i++) {
+        most = tensor_count(l->master) > most ? tensor_count(l->master) : most;
+    }
+    Tensor rooms[] = {ctx_scratch(c, MEM_SCRATCH, DT_F32, 1, most),
+                      ctx_scratch(c, MEM_SCRATCH, DT_F32, 1, most)};
+    i = 0;
+    const Linear *next = next_offloaded(model, &i);
+    Tensor coming = bring(c, next, rooms[0]);
+    for (int turn = 0; next != NULL; turn = !turn) {
+        const Linear *l = next;
+        Tensor master = coming;
+        i++;
+        next = next_offloaded(model, &i);
+        offload_join(c, COPY_IN);
+        coming = next != NULL ? bring(c, next, rooms[!turn]) : TENSOR_NONE;
+        op_quantise(c, master, l->codes, TENSOR_NONE, MODE_SET);
+    }
+    arena_release(&c->scratch, mark);
+}
+
 void model_quantise(Ctx *c, Model *model)
 {
     Linear *l;
     int place;
+    bool offloaded = false;
     for (int64_t i = 0; (l = product_at(model, i, &place)) != NULL; i++) {
-        if (linear_is_quantised(l)) {
+        bool away = is_offloaded(model, l);
+        offloaded = offloaded || away;
+        if (linear_is_quantised(l) && !away) {
             op_quantise(c, tensor_given(l->master) ? l->master : l->weight.value, l->codes,
                         TENSOR_NONE, MODE_SET);
         }
+    }
+    if (offloaded) {
+        quantise_offloaded(c, model);
     }
 }
 

@@ -238,6 +238,9 @@ static Tensor part(Tensor flat, int64_t offset, int64_t count)
 void optimizer_norm(Ctx *c, Optimizer *o)
 {
     Mode mode = MODE_SET;
+    if (o->host_grad || o->grad.dtype == DT_BF16) {
+        return;
+    }
     for (int i = 0; i < o->range_count;) {
         const OptimizerRange *range = &o->ranges[i++];
         if (!range->counted) {
@@ -253,24 +256,47 @@ void optimizer_norm(Ctx *c, Optimizer *o)
     PACER_ASSERT(mode == MODE_ADD, "no gradients are counted");
 }
 
-/* Calls `part`, one of a rule's functions over ranges, for one range. */
-static void call(Ctx *c, const Optimizer *o, const OptimizerRange *range,
-                 void (*body)(Ctx *, const Optimizer *, int, UpdateArgs))
+RangeUpdate optimizer_update_of(const Optimizer *o, const OptimizerRange *range, bool last)
+{
+    const UpdateRule *rule = o->classes[range->class].rule;
+    return last ? (rule->shape != NULL ? rule->update : NULL)
+                : (rule->shape != NULL ? rule->begin : rule->update);
+}
+
+UpdateArgs optimizer_args(const Optimizer *o, const OptimizerRange *range, int64_t from,
+                          int64_t count, bool last)
 {
     const UpdateClass *class = &o->classes[range->class];
-    UpdateArgs args = {.param = part(o->param, range->master, range->count),
-                       .low = range->low < 0 ? TENSOR_NONE : part(o->low, range->low, range->count),
-                       .grad = part(o->grad, range->offset, range->count),
-                       .index = range->index,
+    UpdateArgs args = {.param = part(o->param, range->master + from, count),
+                       .low = range->low < 0 ? TENSOR_NONE : part(o->low, range->low + from, count),
+                       .grad = part(o->grad, range->offset + from, count),
+                       .index = range->index + from,
                        .hyper = part(o->hyper, (int64_t) class->hyper * HYPER_COUNT, HYPER_COUNT),
                        .norm_sq = o->norm_sq,
                        .left_out = o->left_out,
                        .tokens = o->tokens,
                        .decay = range->decay};
-    for (int k = 0; k < class->rule->states; k++) {
-        args.state[k] = part(o->state[k], optimizer_state_at(o, k, range->own), range->count);
+    for (int k = 0; k < (last ? 0 : class->rule->states); k++) {
+        args.state[k] = part(o->state[k], optimizer_state_at(o, k, range->own) + from, count);
     }
-    body(c, o, class->hyper, args);
+    return args;
+}
+
+/* All ranges, before `shape` or behind it. */
+static void pass(Ctx *c, const Optimizer *o, bool last)
+{
+    if (optimizer_is_offloaded(o)) {
+        optimizer_pass_offloaded(c, o, last);
+        return;
+    }
+    for (int i = 0; i < o->range_count; i++) {
+        const OptimizerRange *range = &o->ranges[i];
+        RangeUpdate update = optimizer_update_of(o, range, last);
+        if (update != NULL) {
+            update(c, o, o->classes[range->class].hyper,
+                   optimizer_args(o, range, 0, range->count, last));
+        }
+    }
 }
 
 /* Matrices [from, to) in `whole`, which begins at flat offset `at`. What other ranks shape is 0
@@ -292,10 +318,7 @@ static void shape_matrices(Ctx *c, const Optimizer *o, int from, int to, Tensor 
 
 void optimizer_step(Ctx *c, Optimizer *o)
 {
-    for (int i = 0; i < o->range_count; i++) {
-        const UpdateRule *rule = o->classes[o->ranges[i].class].rule;
-        call(c, o, &o->ranges[i], rule->shape != NULL ? rule->begin : rule->update);
-    }
+    pass(c, o, false);
     for (int i = 0, next; i < o->matrix_count; i = next) {
         const OptimizerMatrix *first = &o->matrices[i], *last = first;
         for (next = i + 1; next < o->matrix_count && first->unit == o->matrices[next].unit;
@@ -312,10 +335,7 @@ void optimizer_step(Ctx *c, Optimizer *o)
             o->scatter(o->user, first->offset, end);
         }
     }
-    for (int i = 0; o->matrix_count > 0 && i < o->range_count; i++) {
-        const UpdateRule *rule = o->classes[o->ranges[i].class].rule;
-        if (rule->shape != NULL) {
-            call(c, o, &o->ranges[i], rule->update);
-        }
+    if (o->matrix_count > 0) {
+        pass(c, o, true);
     }
 }

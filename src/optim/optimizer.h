@@ -36,7 +36,8 @@ typedef struct {
     void (*fill_hyper)(const OptimizerSettings *settings, double rate, double growth, int64_t step,
                        float *hyper);
 
-    /* One range. args.hyper is its class's first row, which is row number `hyper` of all. */
+    /* One range, or a piece of it. args.hyper is its class's first row, which is row number `hyper`
+     * of all. Behind `shape` it is given no states. */
     void (*update)(Ctx *c, const Optimizer *o, int hyper, UpdateArgs args);
 
     /* NULL, or what comes before update: begin makes the gradient of a range, args.grad, into
@@ -115,11 +116,15 @@ struct Optimizer {
      * masters (UpdateArgs.param). */
     Tensor param, low, grad;
     Tensor state[OPTIMIZER_STATES];
-    Tensor hyper;                                     /* (hyper_rows x HYPER_COUNT) f32, flat */
-    Tensor norm_sq;                                   /* (1) acc */
-    Tensor left_out;                                  /* (1) acc, see UpdateArgs */
-    double tokens;                                    /* of an update, on all ranks */
-    DType products;                                   /* that a rule over matrices multiplies in */
+    Tensor hyper;    /* (hyper_rows x HYPER_COUNT) f32, flat */
+    Tensor norm_sq;  /* (1) acc */
+    Tensor left_out; /* (1) acc, see UpdateArgs */
+    double tokens;   /* of an update, on all ranks */
+    DType products;  /* that a rule over matrices multiplies in */
+    /* Which of param, grad and states are in memory of the host (Ctx.host). They are brought to the
+     * device, updated there and taken back so many elements at a time. */
+    bool host_param, host_grad, host_states;
+    int64_t piece;
     float host_hyper[OPTIMIZER_HYPERS * HYPER_COUNT]; /* source of the upload: it stays valid */
 };
 
@@ -148,7 +153,23 @@ DType optimizer_state_dtype(const Optimizer *optimizer, DType acc);
 /* Sends the hyperparameters of update `step` (from 0) to the backend. */
 void optimizer_prepare(Ctx *c, Optimizer *optimizer, double rate, int64_t step);
 
-/* norm_sq of the gradients of all ranges that are counted; then the update of every range by
- * norm_sq, which may overwrite grad. */
+/* norm_sq of the gradients of all ranges that are counted, unless they are in memory of the host or
+ * in bf16: the caller summed it where they came from. Then the update of every range by norm_sq,
+ * which may overwrite grad. */
 void optimizer_norm(Ctx *c, Optimizer *optimizer);
 void optimizer_step(Ctx *c, Optimizer *optimizer);
+
+/* Elements [from, from + count) of a range as its rule takes them, in the pass before `shape` or
+ * in the one behind it (last), and that rule's function; NULL: it has none in that pass. */
+typedef void (*RangeUpdate)(Ctx *c, const Optimizer *o, int hyper, UpdateArgs args);
+RangeUpdate optimizer_update_of(const Optimizer *optimizer, const OptimizerRange *range, bool last);
+UpdateArgs optimizer_args(const Optimizer *optimizer, const OptimizerRange *range, int64_t from,
+                          int64_t count, bool last);
+
+/* Such a pass where something is in memory of the host, or gradients are in bf16. */
+static inline bool optimizer_is_offloaded(const Optimizer *o)
+{
+    return o->host_param || o->host_grad || o->host_states || o->grad.dtype == DT_BF16;
+}
+
+void optimizer_pass_offloaded(Ctx *c, const Optimizer *optimizer, bool last);

@@ -31,6 +31,7 @@ bool run_state_find(const char *name, RunState *state);
 /* Rows of a memory plan that planned_bytes leaves out: the host's. */
 #define MEMORY_LOADER "loader"
 #define MEMORY_SAVE_COPY "save_copy"
+#define MEMORY_OFFLOAD "offload"
 
 /* Other programs that an experiment may run beside pacer, by the names that recipes and records
  * have for them: the index-th; NULL behind the last. */

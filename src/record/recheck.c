@@ -135,7 +135,8 @@ static void read_plan(JsonReader *reader, const cJSON *tree, CheckInput *input)
         if (!bytes.known) {
             json_wrong(&inside, "bytes", "a whole number");
         }
-        if (strcmp(kind, MEMORY_LOADER) != 0 && strcmp(kind, MEMORY_SAVE_COPY) != 0) {
+        if (strcmp(kind, MEMORY_LOADER) != 0 && strcmp(kind, MEMORY_SAVE_COPY) != 0 &&
+            strcmp(kind, MEMORY_OFFLOAD) != 0) {
             input->plan_bytes = value_of(input->plan_bytes.number + bytes.number);
         }
     }

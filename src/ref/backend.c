@@ -35,6 +35,18 @@ static void host_copy(Backend *backend, void *to, const void *from, size_t bytes
     }
 }
 
+static void host_copy_beside(Backend *backend, CopyQueue queue, void *to, const void *from,
+                             size_t bytes)
+{
+    (void)queue;
+    host_copy(backend, to, from, bytes);
+}
+
+static void host_join(Backend *backend, CopyQueue queue)
+{
+    (void)backend, (void)queue;
+}
+
 static void host_zero(Backend *backend, void *to, size_t bytes)
 {
     (void)backend;
@@ -90,6 +102,8 @@ Backend *ref_backend_open(void)
     backend->threads = 1;
     backend->close = ref_close;
     ref_fill_memory(backend);
+    backend->copy = host_copy_beside; /* a device with two memories, for tests */
+    backend->join = host_join;
     ref_fill_ops(&backend->ops);
     const char *missing = ops_missing(&backend->ops);
     PACER_ASSERT(missing == NULL, "ref has no %s", missing);

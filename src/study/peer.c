@@ -111,6 +111,7 @@ static const char *reason_against(const ExperimentRun *run, const PeerTools *too
            : cfg->documents == CONFIG_DOCUMENTS_SEPARATE ? "it joins documents"
            : cfg->optimizer != OPTIMIZER_ADAMW           ? "it trains with AdamW"
            : cfg->state_dtype != CONFIG_STATE_DTYPE_F32  ? "it keeps its state in f32"
+           : cfg->grad_dtype != CONFIG_STATE_DTYPE_F32   ? "it keeps gradients in f32"
            : cfg->parametrization == CONFIG_PARAMETRIZATION_MUP ? "it has no mup"
            : cfg->minutes > 0                                   ? "it does not train by the clock"
            : cfg->batch_ramp[0] != '\0'                         ? "its updates are of one size"
@@ -124,7 +125,7 @@ static const char *const without_meaning[] = {
     "ddp",        "comm-dtype", "bucket-mb",    "graph",       "ttt-keep",     "memory-limit",
     "ttt",        "mini-batch", "ttt-lr",       "resume",      "comm-timeout", "oversubscribe",
     "save-every", "keep",       "verify-every", "tensorboard", "save-minutes", "noise-scale",
-    "batch-ramp", "ramp-lr",    "shard-group"};
+    "batch-ramp", "ramp-lr",    "shard-group",  "offload"};
 
 /* Attention that keeps the probabilities, or the library's one call for what does not. */
 static void map_attention(ExperimentRun *run)

@@ -46,3 +46,13 @@ Tensor arena_push(Arena *arena, MemKind kind, DType dtype, int rank, const int64
 
 ArenaMark arena_mark(const Arena *arena);
 void arena_release(Arena *arena, ArenaMark mark);
+
+/* Takes again what was released down from this mark: what was pushed there meanwhile has its place,
+ * all else is as it was. */
+void arena_retake(Arena *arena, ArenaMark mark);
+
+/* What lies between two marks, as bytes: (n) e4m3. */
+Tensor arena_between(const Arena *arena, ArenaMark from, ArenaMark to);
+
+/* As many bytes as were pushed on `like` between two marks, for the same purposes. */
+Tensor arena_push_like(Arena *arena, const Arena *like, ArenaMark from, ArenaMark to);

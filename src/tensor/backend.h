@@ -12,6 +12,9 @@ struct Channel;
 
 #define BACKEND_READ_BYTES 128 /* of a value on its way to the host */
 
+/* Copies beside the operations go in two queues, one for each way. */
+typedef enum { COPY_OUT, COPY_IN, COPY_QUEUES } CopyQueue;
+
 #define BACKEND_HEAD_BYTES ((size_t)128 << 20) /* what processors take */
 
 /* What lies between the host and a device, each the median of several after a warm-up; 0: not
@@ -39,8 +42,8 @@ struct Backend {
      * start, never during a step. */
     void *(*alloc)(Backend *backend, size_t bytes);
     void (*release)(Backend *backend, void *block);
-    /* Host memory that download fills fastest, for what is fetched again and again; NULL when
-     * there is not that much. */
+    /* Host memory that the device reads and writes fastest, aligned to ARENA_ALIGN, for what goes
+     * there again and again; NULL when there is not that much. */
     void *(*host_alloc)(Backend *backend, size_t bytes);
     void (*host_release)(Backend *backend, void *block);
     size_t (*available)(Backend *backend); /* bytes that alloc could still give; 0 if unknown */
@@ -60,6 +63,13 @@ struct Backend {
      * is free again when it was waited for. NULL: download. */
     void (*read_start)(Backend *backend, int slot, const void *from, size_t bytes);
     void (*read_wait)(Backend *backend, int slot, void *to_host, size_t bytes);
+
+    /* Between the device's memory and blocks of host_alloc, beside the operations: copy puts one
+     * behind the operations given so far, and behind its queue; operations given after join wait
+     * for what the queue has. Recorded and replayed like ops: a body joins what it copies. Both
+     * NULL: the device has no other memory than the host's. */
+    void (*copy)(Backend *backend, CopyQueue queue, void *to, const void *from, size_t bytes);
+    void (*join)(Backend *backend, CopyQueue queue);
 
     /* Runs body(user), whose ops may be recorded under `slot` and replayed the next time instead
      * of calling body: apart from ops it does nothing, and what it does never changes. NULL:

@@ -11,6 +11,7 @@ void ctx_init(Ctx *c, Backend *backend)
     c->layer = CTX_NO_LAYER;
     arena_init_counting(&c->saved, "saved");
     arena_init_counting(&c->scratch, "scratch");
+    arena_init_counting(&c->host, "host");
 }
 
 Tensor ctx_save(Ctx *c, MemKind kind, DType dtype, int64_t a, int64_t b)

@@ -12,14 +12,16 @@ typedef struct {
 
 struct Ctx {
     Backend *backend;
-    Arena saved;   /* pushed in forward, released in backward */
-    Arena scratch; /* mark and release inside one op or block */
-    bool dry;      /* check, count and measure, but compute nothing */
-    bool composed; /* ignore fused slots */
-    int layer;     /* that the ops to come belong to, for the trace; CTX_NO_LAYER: none */
-    Trace *trace;  /* told of every op; NULL: none */
+    Arena saved;                /* pushed in forward, released in backward */
+    Arena scratch;              /* mark and release inside one op or block */
+    Arena host;                 /* memory of the host, for what is offloaded (offload.h) */
+    double copied[COPY_QUEUES]; /* bytes to it and from it */
+    bool dry;                   /* check, count and measure, but compute nothing */
+    bool composed;              /* ignore fused slots */
+    int layer;    /* that the ops to come belong to, for the trace; CTX_NO_LAYER: none */
+    Trace *trace; /* told of every op; NULL: none */
     /* Called for every op, in dry runs too; NULL: nobody wants to know. */
-    void (*note)(void *user, OpId op, OpShape shape, double flops);
+    void (*note)(void *user, const TraceCall *call);
     void *note_user;
     /* Told by a backward pass: the gradients of decaying parameters from this offset of the flat
      * buffer on are complete. NULL: nobody wants to know. */

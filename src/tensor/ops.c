@@ -76,11 +76,12 @@ OpCall op_begin(Ctx *c, OpId op, double flops, double bytes, size_t ws_bytes, Op
     stat->calls++;
     stat->flops += flops;
     stat->bytes += bytes;
+    TraceCall told = {op, NULL, c->layer, flops, bytes, shape};
     if (c->note != NULL) {
-        c->note(c->note_user, op, shape, flops);
+        c->note(c->note_user, &told);
     }
     if (!c->dry) {
-        trace_call(c->trace, (TraceCall){op, NULL, c->layer, flops, bytes, shape});
+        trace_call(c->trace, told);
     }
     return call;
 }

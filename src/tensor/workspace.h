@@ -1,18 +1,19 @@
 #pragma once
 /* The memory of passes over a model: three blocks, for what lasts from pass to pass (state), what
- * forward saves for backward (saved) and scratch. The same code lays them out twice: after
- * workspace_count, when a pass merely counts, and after workspace_reserve, for real. */
+ * forward saves for backward (saved) and scratch; and one in the memory of the host, for what is
+ * offloaded from these. The same code lays them out twice: after workspace_count, when a pass
+ * merely counts, and after workspace_reserve, for real. */
 #include "tensor/ctx.h"
 
-enum { WORK_STATE, WORK_SAVED, WORK_SCRATCH, WORK_BLOCKS };
+enum { WORK_STATE, WORK_SAVED, WORK_SCRATCH, WORK_HOST, WORK_BLOCKS };
 
 typedef struct {
-    Arena state; /* saved and scratch are the context's */
+    Arena state; /* the others are the context's */
     void *blocks[WORK_BLOCKS];
     size_t sizes[WORK_BLOCKS];
 } Workspace;
 
-/* Lets the three arenas count from 0, and the context's ops do nothing else. */
+/* Lets the arenas count from 0, and the context's ops do nothing else. */
 void workspace_count(Workspace *work, Ctx *c);
 
 /* What was counted: bytes of each block at its peak. */

@@ -6,8 +6,7 @@
 
 #include <stdlib.h>
 
-#define LINE 64                     /* elements: parts of ranks begin at multiples of it */
-#define ROOM_LINE (ARENA_ALIGN / 2) /* and rooms at these, as parameters do */
+#define ROOM_LINE (ARENA_ALIGN / 2) /* elements: rooms begin at multiples of it, as parameters do */
 
 static void add_bucket(Ddp *ddp, int64_t first, int64_t last)
 {
@@ -21,7 +20,7 @@ static void add_bucket(Ddp *ddp, int64_t first, int64_t last)
     Bucket *bucket = &ddp->buckets[ddp->count++];
     *bucket = (Bucket){.first = first, .count = last - first};
     if (ddp_is_sharded(ddp)) {
-        bucket->part = bucket->count / (ddp->shards * LINE) * LINE;
+        bucket->part = bucket->count / (ddp->shards * DDP_LINE) * DDP_LINE;
         bucket->own = ddp->owned;
         ddp->owned += bucket->count - (ddp->shards - 1) * bucket->part;
     }
@@ -46,7 +45,7 @@ static void cut_by_layers(Ddp *ddp, const ParamTable *table)
         int before = decayed_before(table, row);
         int64_t begin = table->rows[row].offset;
         int here = table->rows[row].layer, there = before >= 0 ? table->rows[before].layer : here;
-        bool outside = ddp_cuts_grads(&ddp->setup) && (here < 0) != (there < 0);
+        bool outside = ddp_has_rooms(&ddp->setup) && (here < 0) != (there < 0);
         if (here != there && (outside || end - begin >= least)) {
             add_bucket(ddp, begin, end);
             end = begin;
@@ -105,11 +104,13 @@ void ddp_init(Ddp *ddp, const DdpSetup *setup, const ParamTable *table)
         } else {
             cut_by_layers(ddp, table);
         }
+    } else if (ddp_stores_grads(setup)) {
+        cut_by_layers(ddp, table);
     }
     if (!ddp_is_sharded(ddp)) {
         ddp->owned = table->flat;
     }
-    if (ddp_cuts_grads(setup)) {
+    if (ddp_has_rooms(setup)) {
         make_rooms(ddp, table);
     }
 }
@@ -143,6 +144,15 @@ int ddp_bucket_of(const Ddp *ddp, int64_t offset)
     PACER_ASSERT(offset >= bucket->first && offset < bucket->first + bucket->count,
                  "offset %lld is in no bucket", (long long)offset);
     return found;
+}
+
+int64_t ddp_uncut(const Ddp *ddp)
+{
+    int64_t count = 0;
+    for (int i = 0; i < ddp->count && ddp_is_sharded(ddp); i++) {
+        count += ddp->buckets[i].part == 0 ? ddp->buckets[i].count : 0;
+    }
+    return count;
 }
 
 DdpPiece ddp_piece(const Ddp *ddp, int64_t offset, int64_t end)

@@ -1,6 +1,7 @@
 #include "train/ddp.h"
 
 #include "base/assert.h"
+#include "tensor/offload.h"
 
 const char *ddp_kind_name(DdpKind kind)
 {
@@ -100,6 +101,105 @@ static void clear_room(Ddp *ddp, DdpRoom *room)
     room->sent = -1;
 }
 
+/* Of one rank: a bucket where the backward pass writes it, and where it is meanwhile. */
+static Tensor in_room(const Ddp *ddp, int index)
+{
+    const Bucket *bucket = &ddp->buckets[index];
+    return tensor_rows(ddp->grad, place_of(ddp, bucket), bucket->count);
+}
+
+static Tensor at_home(const Ddp *ddp, int index)
+{
+    const Bucket *bucket = &ddp->buckets[index];
+    return tensor_rows(ddp->own_grad, bucket->first, bucket->count);
+}
+
+static void join(Ddp *ddp, CopyQueue queue)
+{
+    if (ddp->setup.offload) {
+        offload_join(ddp->ctx, queue);
+    }
+}
+
+/* What is copied between the two: a room of bf16, where that is another type. */
+static Tensor copied(const Ddp *ddp, int index)
+{
+    const Bucket *bucket = &ddp->buckets[index];
+    return tensor_given(ddp->wire) ? tensor_rows(ddp->wire, place_of(ddp, bucket), bucket->count)
+                                   : in_room(ddp, index);
+}
+
+/* What earlier micro-steps left is on its way, unless it is there or there is none; false: it is
+ * not. */
+static bool load_bucket(Ddp *ddp, int index)
+{
+    DdpRoom *room = &ddp->rooms[ddp->buckets[index].room];
+    bool comes = !ddp->first && room->sent != index;
+    if (comes && ddp->setup.offload) {
+        offload_in(ddp->ctx, at_home(ddp, index), copied(ddp, index));
+    }
+    room->sent = index;
+    return comes;
+}
+
+/* It has come. */
+static void unpack_bucket(Ddp *ddp, int index)
+{
+    if (ddp->setup.low) {
+        Tensor from = ddp->setup.offload ? copied(ddp, index) : at_home(ddp, index);
+        op_cast(ddp->ctx, from, in_room(ddp, index));
+    }
+}
+
+/* The first bucket of each room, while the forward pass runs. */
+static void load_first(Ddp *ddp)
+{
+    for (int i = 0; i < DDP_ROOMS; i++) {
+        ddp->rooms[i].sent = -1;
+    }
+    for (int i = 0; i < ddp->count; i++) {
+        if (ddp->rooms[ddp->buckets[i].room].sent < 0) {
+            load_bucket(ddp, i);
+        }
+    }
+}
+
+/* By chance: op_sgd without momentum makes its state the gradient, and rounds it. What it
+ * multiplies by 0 is made a number first, where the gradient is one; and the room has no further
+ * use. */
+static void round_bucket(Ddp *ddp, int index)
+{
+    Tensor from = in_room(ddp, index);
+    Tensor to = ddp->setup.offload ? copied(ddp, index) : at_home(ddp, index);
+    op_cast(ddp->ctx, from, to);
+    op_sgd(ddp->ctx, (UpdateArgs){.param = from,
+                                  .grad = from,
+                                  .state = {to},
+                                  .index = ddp->buckets[index].first,
+                                  .hyper = ddp->rounding,
+                                  .norm_sq = ddp->norm_sq,
+                                  .tokens = 1});
+}
+
+/* A complete bucket leaves while the pass fills the next one, whose room the one before has
+ * left. */
+static void store_bucket(Ddp *ddp, int index)
+{
+    Ctx *c = ddp->ctx;
+    op_sum_squares(c, in_room(ddp, index), ddp->norm_sq, index == 0 ? MODE_SET : MODE_ADD);
+    if (ddp->setup.low) {
+        round_bucket(ddp, index);
+    }
+    if (ddp->setup.offload) {
+        offload_join(c, COPY_OUT);
+        offload_out(c, copied(ddp, index), at_home(ddp, index));
+    }
+    if (index + 1 < ddp->count && load_bucket(ddp, index + 1)) {
+        join(ddp, COPY_IN);
+        unpack_bucket(ddp, index + 1);
+    }
+}
+
 /* Sends the next bucket; in bf16 from a rounded copy. */
 static void send_next(Ddp *ddp)
 {
@@ -109,6 +209,10 @@ static void send_next(Ddp *ddp)
     Tensor from = ddp->grad, own = tensor_rows(from, place, bucket->count);
     if (tensor_given(ddp->own_sq) && ddp->measures) {
         op_sum_squares(ddp->ctx, own, ddp->own_sq, index == 0 ? MODE_SET : MODE_ADD);
+    }
+    if (ddp_stores_grads(&ddp->setup)) {
+        store_bucket(ddp, index);
+        return;
     }
     if (tensor_given(ddp->wire)) {
         from = ddp->wire;
@@ -135,11 +239,24 @@ void ddp_begin(Ddp *ddp, Ctx *c, bool first, bool last)
     ddp->sent = 0;
     ddp->first = first;
     ddp->last = last;
+    if (ddp_stores_grads(&ddp->setup)) {
+        load_first(ddp);
+    }
+}
+
+void ddp_arrive(Ddp *ddp)
+{
+    join(ddp, COPY_IN);
+    for (int i = 0; i < DDP_ROOMS && ddp_stores_grads(&ddp->setup) && !ddp->first; i++) {
+        if (ddp->rooms[i].sent >= 0) {
+            unpack_bucket(ddp, ddp->rooms[i].sent);
+        }
+    }
 }
 
 void ddp_ready(Ddp *ddp, int64_t from)
 {
-    bool early = ddp->setup.kind >= DDP_OVERLAP;
+    bool early = ddp->setup.kind >= DDP_OVERLAP || ddp_stores_grads(&ddp->setup);
     while (early && ddp->sent < ddp->count && ddp->buckets[ddp->sent].first >= from) {
         send_next(ddp);
     }
@@ -155,6 +272,10 @@ void ddp_end(Ddp *ddp)
         if (ddp->setup.kind == DDP_NAIVE) {
             ddp_wait(ddp);
         }
+    }
+    if (ddp_stores_grads(&ddp->setup)) {
+        join(ddp, COPY_OUT);
+        return;
     }
     if (tensor_given(ddp->own_sq) && ddp->last) {
         ddp_sum(ddp, ddp->own_sq);
@@ -244,6 +365,13 @@ Tensor ddp_gather_parts(Ddp *ddp, Ctx *c, int64_t first, int64_t end, int64_t *a
 {
     Tensor whole = ddp->grad;
     *at = 0;
+    if (ddp->setup.offload) {
+        int index = ddp_bucket_of(ddp, first);
+        offload_in(c, at_home(ddp, index), in_room(ddp, index));
+        offload_join(c, COPY_IN);
+        *at = ddp->buckets[index].first;
+        return in_room(ddp, index);
+    }
     if (ddp->roomy > 0) {
         int index = ddp_bucket_of(ddp, first);
         const Bucket *bucket = &ddp->buckets[index];
@@ -262,6 +390,12 @@ Tensor ddp_gather_parts(Ddp *ddp, Ctx *c, int64_t first, int64_t end, int64_t *a
 
 void ddp_sum_parts(Ddp *ddp, Ctx *c, int64_t first, int64_t end)
 {
+    if (ddp->setup.offload) {
+        int index = ddp_bucket_of(ddp, first);
+        offload_out(c, in_room(ddp, index), at_home(ddp, index));
+        offload_join(c, COPY_OUT);
+        return;
+    }
     for (int i = 0; i < ddp->count; i++) {
         const Bucket *bucket = &ddp->buckets[i];
         if (ddp->channel != NULL && holds(bucket, first, end)) {

@@ -24,6 +24,13 @@
  * Where ranks are in shard groups, parts are those of a group's ranks, and what one rank keeps its
  * counterparts in other groups keep as well: a part's sum is the group's, then that over groups.
  *
+ * One rank may have its gradients in memory of the host. They go through the same rooms: the
+ * backward pass leaves a bucket's in one, from which they are copied while it fills the next; what
+ * an earlier micro-step left comes into the room first, and is added to.
+ *
+ * One rank may also keep gradients in bf16. They go through the rooms, too, rounded by chance where
+ * they leave, and into f32 where they come back.
+ *
  * A bucket's gradients may travel in bf16: they are then rounded into a buffer of that type and
  * back. */
 #include "base/choices.h"
@@ -37,7 +44,9 @@ typedef struct {
     int rank, ranks;
     int group; /* ranks that share one set of parts; 0: all */
     int64_t bucket_bytes;
-    DType wire; /* of gradients on their way: f32 (or f64 as they are) or bf16 */
+    DType wire;   /* of gradients on their way: f32 (or f64 as they are) or bf16 */
+    bool offload; /* one rank: gradients are in memory of the host */
+    bool low;     /* one rank: gradients are kept in bf16 */
 } DdpSetup;
 
 /* What a strategy cuts among ranks, beside the optimizer's state that all of these do. */
@@ -56,7 +65,21 @@ static inline bool ddp_cuts_weights(const DdpSetup *setup)
     return setup->kind >= DDP_ZERO3 && setup->ranks > 1;
 }
 
+/* Whether one rank keeps gradients elsewhere than where the backward pass writes them. */
+static inline bool ddp_stores_grads(const DdpSetup *setup)
+{
+    return setup->offload || setup->low;
+}
+
+/* Whether the backward pass writes into rooms. */
+static inline bool ddp_has_rooms(const DdpSetup *setup)
+{
+    return ddp_cuts_grads(setup) || ddp_stores_grads(setup);
+}
+
 enum { ROOM_EVEN, ROOM_ODD, ROOM_OUTSIDE, ROOM_SMALL, DDP_ROOMS };
+
+#define DDP_LINE 64 /* elements: parts of ranks are multiples of it */
 
 typedef struct {
     int64_t first, count; /* elements of the flat buffer */
@@ -66,7 +89,8 @@ typedef struct {
     int room;       /* with rooms: which one */
 } Bucket;
 
-/* With rooms: the bucket of which a room has gradients that are under way, or weights; -1: none. */
+/* With rooms: the bucket of which a room has gradients that are under way, or, of one rank, that
+ * are there; or weights; -1: none. */
 typedef struct {
     int64_t first, size; /* elements of a buffer with all rooms */
     int sent, held;
@@ -87,10 +111,12 @@ typedef struct {
     Channel *channel; /* NULL: one rank, or planning */
     Ctx *ctx;
     Tensor grad;        /* (flat), or (roomy): what the backward pass writes */
-    Tensor wire;        /* the same in bf16; none when gradients travel as they are */
-    Tensor own_grad;    /* zero2: (owned), the sum of the update so far */
+    Tensor wire;        /* the same in bf16; none when gradients travel as they are, or nowhere */
+    Tensor rounding;    /* low: hyperparameters of op_sgd that round by chance */
+    Tensor own_grad;    /* with rooms: (owned), the sum of the update so far */
     Tensor own_weights; /* zero3: (owned) act, as the update leaves them */
     Tensor weights;     /* zero3: (roomy) act */
+    Tensor norm_sq;     /* stored: (1) acc, of what has left the rooms; its order is theirs */
     Tensor own_sq;      /* (1) acc; none: nobody asks. Summed over ranks at the end of an update */
     bool measures;      /* own_sq is the squared norm of what this rank sends; else it is there */
     /* Told before and after the computation waits amid a pass; NULL: nobody wants to know. */
@@ -111,6 +137,7 @@ static inline bool ddp_is_sharded(const Ddp *ddp)
  * its gradients are; ready, when those of decaying parameters from flat offset `from` on are
  * complete; end, when all are, which leaves nothing under way. */
 void ddp_begin(Ddp *ddp, Ctx *c, bool first, bool last);
+void ddp_arrive(Ddp *ddp); /* before gradients are written */
 void ddp_ready(Ddp *ddp, int64_t from);
 void ddp_end(Ddp *ddp);
 
@@ -167,6 +194,9 @@ static inline bool ddp_keeps(const Ddp *ddp, DdpPiece piece)
 /* The first piece from `offset` on, and before `end`, that this rank keeps; false: there is
  * none. */
 bool ddp_own_piece(const Ddp *ddp, int64_t offset, int64_t end, DdpPiece *piece);
+
+/* Elements in buckets that are too small for every rank to have a part of: all keep them whole. */
+int64_t ddp_uncut(const Ddp *ddp);
 
 /* The bucket that holds an element of the flat buffer. Sharded only. */
 int ddp_bucket_of(const Ddp *ddp, int64_t offset);

@@ -1,5 +1,5 @@
-/* The memory plan as a person reads it, what each grade of recomputation would save, and the
- * refusal of what does not fit. */
+/* What options of memory may ask for, the memory plan as a person reads it, what each grade of
+ * recomputation would save, and the refusal of what does not fit. */
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -51,6 +51,53 @@ static const char *recompute_name(Keep keep)
     return names[keep];
 }
 
+static const char *offload_name(OffloadKind kind)
+{
+    static const char *const names[] = {OFFLOAD_CHOICES(CHOICE_WORD)};
+    return names[kind];
+}
+
+int run_check_grads(const Run *run)
+{
+    const TrainerSetup *s = &run->setup;
+    const char *why = !s->low_grads ? NULL
+                      : s->ddp.ranks > 1
+                          ? "is for one rank; gradients travel in it with --comm-dtype bf16"
+                      : s->dtype == DT_F32 ? "goes with --dtype bf16 or fp8"
+                      : s->optimizer.id == OPTIMIZER_MUON
+                          ? "would round the steps that --optimizer muon makes of whole gradients"
+                          : NULL;
+    return why == NULL ? 0 : err_set(ERR_INPUT, "--grad-dtype bf16 %s; leave it out", why);
+}
+
+int run_check_offload(const Run *run)
+{
+    const TrainerSetup *s = &run->setup;
+    if (s->offload == OFFLOAD_NONE) {
+        return 0;
+    }
+    if (run->backend->copy == NULL) {
+        return err_set(ERR_INPUT,
+                       "--offload %s: --device %s computes in the host's memory and has no other; "
+                       "leave it out",
+                       offload_name(s->offload), run->backend->name);
+    }
+    if (offloads_gradients(s->offload) && s->ddp.ranks > 1) {
+        return err_set(
+            ERR_INPUT,
+            "--offload all: gradients of several ranks stay on the device; give --offload "
+            "both with --ddp zero2, or one rank");
+    }
+    if (offloads_activations(s->offload) && s->spec.layers <= 2) {
+        return err_set(ERR_INPUT,
+                       "--offload %s: activations of two blocks stay on the device, and --layers "
+                       "is %lld; %s",
+                       offload_name(s->offload), (long long)s->spec.layers,
+                       s->offload >= OFFLOAD_BOTH ? "give --offload optimizer" : "leave it out");
+    }
+    return 0;
+}
+
 static TrainPlan plan_of(const Run *run, Keep keep)
 {
     TrainPlan plan;
@@ -65,13 +112,44 @@ static void print_row(FILE *file, const char *name, size_t bytes)
     fprintf(file, "  %-14s %16zu  %10.1f MiB\n", name, bytes, (double)bytes / MIB);
 }
 
+void run_uncut(const Run *run, char text[RUN_UNCUT_SIZE])
+{
+    const DdpSetup *ddp = &run->setup.ddp;
+    int shards = ddp->group > 0 ? ddp->group : ddp->ranks;
+    text[0] = '\0';
+    if (run->plan.uncut > 0) {
+        snprintf(text, RUN_UNCUT_SIZE,
+                 "--ddp %s: every rank keeps all of %lld parameters, in buckets with fewer than %d "
+                 "for each of %d ranks",
+                 ddp_kind_name(ddp->kind), (long long)run->plan.uncut, DDP_LINE, shards);
+    }
+}
+
+/* What is offloaded, by purpose. */
+static void print_offloaded(const TrainPlan *plan, FILE *file)
+{
+    fprintf(file, "In memory of the host\n");
+    for (int kind = 0; kind < MEM_KINDS; kind++) {
+        if (plan->host_by_kind[kind] > 0) {
+            print_row(file, mem_kind_name((MemKind)kind), plan->host_by_kind[kind]);
+        }
+    }
+    print_row(file, MEMORY_OFFLOAD, plan->host);
+    fprintf(file, "  %.4g bytes to it and %.4g from it in an update\n", plan->copied[COPY_OUT],
+            plan->copied[COPY_IN]);
+}
+
 void run_print_plan(const Run *run, FILE *file)
 {
     const TrainPlan *plan = &run->plan;
     const TrainerSetup *s = &run->setup;
-    char again[40] = "";
+    char again[64] = "";
+    size_t used = 0;
     if (s->keep != KEEP_ALL) {
-        snprintf(again, sizeof again, ", recompute %s", recompute_name(s->keep));
+        used = (size_t)snprintf(again, sizeof again, ", recompute %s", recompute_name(s->keep));
+    }
+    if (s->offload != OFFLOAD_NONE) {
+        snprintf(again + used, sizeof again - used, ", offload %s", offload_name(s->offload));
     }
     fprintf(file,
             "Memory plan%s: %s, %lld parameters, batch %lld x seq %lld x accum %lld, %s, %s%s\n",
@@ -89,6 +167,9 @@ void run_print_plan(const Run *run, FILE *file)
     if (plan->save_copy > 0 && host) {
         print_row(file, MEMORY_SAVE_COPY, plan->save_copy);
     }
+    if (plan->host > 0 && host) {
+        print_row(file, MEMORY_OFFLOAD, plan->host);
+    }
     print_row(file, "total", plan->total);
     if (plan->save_copy > 0 && !host) {
         print_row(file, MEMORY_SAVE_COPY " (host)", plan->save_copy);
@@ -96,6 +177,12 @@ void run_print_plan(const Run *run, FILE *file)
     if (run->program > 0) {
         print_row(file, "program, about", run->program);
         print_row(file, "process, about", size_sum(run->program, plan->total));
+    }
+    char uncut[RUN_UNCUT_SIZE];
+    run_uncut(run, uncut);
+    fprintf(file, "%s%s", uncut, uncut[0] != '\0' ? "\n" : "");
+    if (plan->host > 0) {
+        print_offloaded(plan, file);
     }
     double flops = plan->flops_update * (double)run->cfg->ranks,
            tokens = (double)run->tokens_per_update;
@@ -158,17 +245,101 @@ static Keep first_that_fits(const Run *run, size_t room)
     return keep <= KEEP_INPUTS ? (Keep)keep : KEEP_NOTHING;
 }
 
-/* The copy of --save async in the memory of the host, where the rest is in a device's. */
+/* A batch and what it takes. */
+typedef struct {
+    int64_t batch;
+    size_t total;
+} Taken;
+
+/* Where the line through two batches reaches `bytes`. */
+static double reach(Taken a, Taken b, size_t bytes)
+{
+    double slope = ((double)b.total - (double)a.total) / (double)(b.batch - a.batch);
+    return (double)a.batch + ((double)bytes - (double)a.total) / (slope > 1 ? slope : 1);
+}
+
+/* 1, 16, 256 and so on until one fails. Memory grows with the batch nearly along a line: then
+ * the batch where that reaches `bytes`, its neighbour, and half of what is left, in turns until
+ * two neighbours part. */
+static int64_t next_batch(int turn, Taken fits, Taken fails, int64_t last, size_t bytes)
+{
+    double least = (double)fits.batch + 1, most = 0x1p50;
+    double guess = last > 0 ? 16 * (double)last : 1;
+    if (fails.batch > 0) {
+        most = (double)fails.batch - 1;
+        if (turn % 3 == 1 && fails.total <= INT64_MAX) {
+            guess = reach(fits, fails, bytes);
+        } else if (turn % 3 == 2) {
+            guess = last == fits.batch ? least : most;
+        } else {
+            guess = (least + most) / 2;
+        }
+    }
+    return (int64_t)(guess < least ? least : guess > most ? most : guess);
+}
+
+int64_t trainer_largest_batch(const TrainerSetup *setup, Backend *backend, size_t bytes)
+{
+    TrainerSetup trial = *setup;
+    TrainPlan plan;
+    Taken fits = {0, 0}, fails = {0, 0};               /* fails.batch 0: none is known */
+    trial.accum = setup->accum < 2 ? setup->accum : 2; /* more take no more */
+    trial.batch = 0;
+    for (int turn = 0; fails.batch == 0 || fails.batch - fits.batch > 1;) {
+        turn += fails.batch > 0;
+        trial.batch = next_batch(turn, fits, fails, trial.batch, bytes);
+        trainer_plan(&trial, backend, &plan);
+        if (plan.total <= bytes) {
+            fits = (Taken){trial.batch, plan.total};
+        } else {
+            fails = (Taken){trial.batch, plan.total};
+        }
+    }
+    return fits.batch;
+}
+
+/* The least of --offload with which the run fits; OFFLOAD_NONE: it does with none, or there is no
+ * other memory. */
+static OffloadKind offload_that_fits(const Run *run, size_t room)
+{
+    TrainerSetup setup = run->setup;
+    bool possible = run->backend->copy != NULL && run->backend->device != NULL;
+    int most = setup.ddp.ranks > 1 ? OFFLOAD_BOTH : OFFLOAD_ALL;
+    for (int kind = (int)setup.offload + 1; possible && kind <= most; kind++) {
+        TrainPlan plan;
+        setup.offload = (OffloadKind)kind;
+        trainer_plan(&setup, run->backend, &plan);
+        if (plan.total <= room) {
+            return setup.offload;
+        }
+    }
+    return OFFLOAD_NONE;
+}
+
+/* What is in memory of the host where the rest is in a device's. */
 static int check_host(const Run *run)
 {
-    size_t copy = run->backend->device != NULL ? run->plan.save_copy : 0;
+    bool device = run->backend->device != NULL;
+    size_t copy = device ? run->plan.save_copy : 0, offloaded = device ? run->plan.host : 0;
     size_t room = mem_available() / (size_t)(run->local_ranks > 1 ? run->local_ranks : 1);
-    return copy == 0 || room == 0 || copy <= room
+    if (room > 0 && offloaded > room) {
+        return err_set(ERR_MEMORY,
+                       "--offload: what it takes from the device is %.1f MiB, and %.1f MiB of the "
+                       "host's memory are free for this rank; take less of --offload, --recompute "
+                       "block or --state-dtype bf16",
+                       (double)offloaded / MIB, (double)room / MIB);
+    }
+    return copy == 0 || room == 0 || copy <= room - offloaded
                ? 0
                : err_set(ERR_MEMORY,
                          "--save async: the copy of the state takes %.1f MiB of the host's memory, "
                          "and %.1f MiB are free for this rank; take --save sync",
-                         (double)copy / MIB, (double)room / MIB);
+                         (double)copy / MIB, (double)(room - offloaded) / MIB);
+}
+
+bool run_has_room(const Run *run)
+{
+    return run->plan.total <= run_room(run) && check_host(run) == 0;
 }
 
 int run_check_fits(const Run *run)
@@ -183,10 +354,13 @@ int run_check_fits(const Run *run)
     }
     char grade[64] = "";
     Keep keep = first_that_fits(run, room);
+    OffloadKind offload = offload_that_fits(run, room);
     if (run->backend->device == NULL && run->plan.total - run->plan.save_copy <= room) {
         snprintf(grade, sizeof grade, ", or --save sync");
     } else if (keep != KEEP_NOTHING) {
         snprintf(grade, sizeof grade, ", or --recompute %s", recompute_name(keep));
+    } else if (offload != OFFLOAD_NONE) {
+        snprintf(grade, sizeof grade, ", or --offload %s", offload_name(offload));
     }
     int64_t largest = trainer_largest_batch(&run->setup, run->backend, room);
     if (largest == 0) {

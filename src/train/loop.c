@@ -462,6 +462,11 @@ static void announce(const Session *s)
              (double)run->plan.total / (1024.0 * 1024.0),
              run->plan.flops_update * s->ranks / (double)run->tokens_per_update,
              setup_mixer_name(&run->setup));
+    char uncut[RUN_UNCUT_SIZE];
+    run_uncut(run, uncut);
+    if (uncut[0] != '\0') {
+        log_info("%s", uncut);
+    }
     tell_passes(s);
 }
 

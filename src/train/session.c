@@ -201,7 +201,7 @@ static int start_state(Session *s)
     state_free(&file);
     if (code == 0) {
         s->state.data_digest = dataset_digest(&s->run.data); /* an older checkpoint has none */
-        s->first_step = s->state.step;
+        s->first_step = s->trainer.step = s->state.step;
         s->first_tokens = s->state.tokens;
         if (s->run.length.seconds > 0 && s->state.clock_seconds >= s->run.length.seconds) {
             s->run.total_steps = s->first_step; /* all of the time is used */
@@ -272,7 +272,7 @@ static int start_record(Session *s)
         return 0;
     }
     const TrainPlan *plan = &s->run.plan;
-    RecordMemory rows[MEM_KINDS + 2];
+    RecordMemory rows[MEM_KINDS + 3];
     int count = session_memory(s, rows);
     rows[count++] = (RecordMemory){MEMORY_LOADER, plan->loader, 0};
     if (plan->save_copy > 0) {
@@ -423,7 +423,7 @@ static int open_trainer(Session *s)
     if (code == 0 && s->ranks > 1) {
         code = channel_open(s->comm, s->run.backend, &s->channel);
         if (code == 0) {
-            code = trainer_check_channel(&s->run.setup, s->channel);
+            code = channel_make_groups(s->channel, s->run.setup.ddp.group);
         }
         if (code == 0) {
             trainer_connect(&s->trainer, s->comm, s->channel);
@@ -485,12 +485,12 @@ static int open_parts(Session *s, const Config *cfg)
         machine_describe(&s->machine, device_isa(s->run.backend));
         code = run_fits(s);
     }
-    lap(&laps, "ceilings");
+    lap(&laps, "folder");
     if (code == 0) {
         measure_machine(s);
         code = session_agree(s, 0);
     }
-    lap(&laps, "folder");
+    lap(&laps, "ceilings");
     if (code == 0) {
         code = open_trainer(s);
     }

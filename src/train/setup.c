@@ -324,7 +324,7 @@ static int choose_products(Run *run)
                                      used > 0 ? ", " : "", model_product_name(&model, place));
         }
     }
-    if (used > 0) {
+    if (used > 0 && !run->shares) {
         log_info("--dtype fp8: these stay in bf16, which is faster here: %s", names);
     }
     model_free(&model);
@@ -351,7 +351,7 @@ static int choose_attention(Run *run)
     const char *why = run->backend->attention_choose != NULL
                           ? model_attention_refusal(run->backend, ATTENTION_LIBRARY, &use)
                           : NULL;
-    if (why != NULL) {
+    if (why != NULL && !run->shares) {
         log_info("--attention auto takes %s without trying %s: %s", attention_name(s->attention),
                  attention_name(ATTENTION_LIBRARY), why);
     }
@@ -424,7 +424,7 @@ static void plan_ramp(Run *run)
         TrainPlan plan;
         setup.accum = ramp->at[i].accum;
         trainer_plan(&setup, run->backend, &plan);
-        trainer_plan_join(&run->plan, &plan);
+        trainer_plan_join(&run->plan, &plan, run->backend);
     }
 }
 
@@ -487,11 +487,11 @@ static void settle_options(Run *run)
     }
 }
 
-int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
+static void take_options(Run *run, int rank)
 {
-    *run = (Run){.cfg = cfg, .local_ranks = comm != NULL ? comm_local_ranks(comm) : 1};
-    config_run_id(cfg, run->id);
+    const Config *cfg = run->cfg;
     TrainerSetup *s = &run->setup;
+    config_run_id(cfg, run->id);
     s->batch = cfg->batch;
     s->accum = cfg->accum;
     s->dtype = config_dtype(cfg);
@@ -502,6 +502,8 @@ int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
     s->save_copy = cfg->save == SAVE_ASYNC;
     s->separate = cfg->documents == CONFIG_DOCUMENTS_SEPARATE;
     s->keep = (Keep)cfg->recompute;
+    s->offload = (OffloadKind)cfg->offload;
+    s->low_grads = cfg->grad_dtype == CONFIG_STATE_DTYPE_BF16;
     s->optimizer =
         (OptimizerSettings){.id = (OptimizerId)cfg->optimizer,
                             .beta1 = cfg->beta1,
@@ -514,26 +516,36 @@ int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
                             .state = cfg->state_dtype == CONFIG_STATE_DTYPE_BF16 ? DT_BF16 : DT_F32,
                             .seed = (uint64_t)cfg->seed};
     s->ddp = (DdpSetup){.kind = (DdpKind)cfg->ddp,
-                        .rank = comm != NULL ? comm_rank(comm) : 0,
+                        .rank = rank,
                         .ranks = (int)cfg->ranks,
                         .group = (int)cfg->shard_group,
                         .bucket_bytes = cfg->bucket_mb * 1000000,
                         .wire = cfg->comm_dtype == CONFIG_COMM_DTYPE_BF16 ? DT_BF16 : DT_F32};
-    int code = check_model_name(cfg->model);
     s->attention = cfg->attention == CONFIG_ATTENTION_NAIVE ? ATTENTION_NAIVE : ATTENTION_FLASH;
-    code = code != 0 ? code : open_data(run, need);
-    code = code != 0 ? code : resolve_model(run);
+}
+
+/* What data and model say. */
+static int settle_model(Run *run)
+{
+    int code = resolve_model(run);
     code = code != 0 ? code : choose_parametrization(run);
     code = code != 0 ? code : separate_documents(run);
-    code = code != 0 ? code : trainer_check_sizes(s);
-    code = code != 0 ? code : backend_open(cfg, comm, &run->backend);
+    return code != 0 ? code : trainer_check_sizes(&run->setup);
+}
+
+/* What the device says, and the plan. Closes the run when that, or what came before, fails. */
+static int settle_device(Run *run, int code)
+{
+    const TrainerSetup *s = &run->setup;
     if (code == 0) {
         code = s->spec.mixer == MIXER_TTT ? check_ttt(run) : choose_attention(run);
     }
+    code = code != 0 ? code : run_check_grads(run);
+    code = code != 0 ? code : run_check_offload(run);
     code = code == 0 && s->dtype == DT_E4M3 ? choose_products(run) : code;
     code = code != 0 ? code : count_tokens(run);
     if (code == 0) {
-        run->program = run_program(run->backend);
+        run->program = run->shares ? run->program : run_program(run->backend);
         code = plan_length(run);
     }
     if (code != 0) {
@@ -544,12 +556,37 @@ int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
     return 0;
 }
 
+int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
+{
+    *run = (Run){.cfg = cfg, .local_ranks = comm != NULL ? comm_local_ranks(comm) : 1};
+    take_options(run, comm != NULL ? comm_rank(comm) : 0);
+    int code = check_model_name(cfg->model);
+    code = code != 0 ? code : open_data(run, need);
+    code = code != 0 ? code : settle_model(run);
+    code = code != 0 ? code : backend_open(cfg, comm, &run->backend);
+    return settle_device(run, code);
+}
+
+int run_vary(const Run *base, const Config *cfg, Run *run)
+{
+    *run = (Run){.cfg = cfg,
+                 .data = base->data,
+                 .backend = base->backend,
+                 .local_ranks = base->local_ranks,
+                 .program = base->program,
+                 .shares = true};
+    take_options(run, base->setup.ddp.rank);
+    return settle_device(run, settle_model(run));
+}
+
 void run_close(Run *run)
 {
-    if (run->backend != NULL) {
+    if (run->backend != NULL && !run->shares) {
         run->backend->close(run->backend);
     }
-    dataset_close(&run->data);
+    if (!run->shares) {
+        dataset_close(&run->data);
+    }
     config_free(&run->settled);
     *run = (Run){0};
 }

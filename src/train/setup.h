@@ -22,6 +22,7 @@ typedef struct {
     int64_t tokens_per_epoch;  /* of a pass over the training data; 0: there is none */
     RunLength length;
     int local_ranks; /* on this host: they share its memory and cores */
+    bool shares;     /* data and backend are another run's */
     size_t program;  /* bytes of the process beside the plan's: see run_program */
 } Run;
 
@@ -56,6 +57,10 @@ typedef enum { DATA_REQUIRED, DATA_OPTIONAL } DataNeed;
 int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need);
 void run_close(Run *run); /* a no-op on a zeroed run */
 
+/* The same run with other options, whose model and data are the same: on the device and data of
+ * base, which stays open for longer. As run_open else. */
+int run_vary(const Run *base, const Config *cfg, Run *run);
+
 /* "flash attention", "TTT-Linear" and the like: what moves information between tokens. */
 const char *setup_mixer_name(const TrainerSetup *setup);
 
@@ -71,10 +76,20 @@ size_t run_memory_limit(const Run *run);
 /* What of that is left for the plan. */
 size_t run_room(const Run *run);
 
+/* Whether the plan fits. */
+bool run_has_room(const Run *run);
+
+/* ERR_INPUT where --grad-dtype or --offload asks for what there is not. */
+int run_check_grads(const Run *run);
+int run_check_offload(const Run *run);
+
 /* 0 when the plan fits; else ERR_MEMORY, after printing the plan's table to stderr; the message
  * names the largest batch that fits, and the cheapest --recompute with which this one does. */
 int run_check_fits(const Run *run);
 
 /* The plan as a table, and what each --recompute saves and costs as another. */
 void run_print_plan(const Run *run, FILE *file);
+/* What --ddp does not cut among so many ranks, as a sentence; "": nothing of note. */
+#define RUN_UNCUT_SIZE 256
+void run_uncut(const Run *run, char text[RUN_UNCUT_SIZE]);
 void run_print_grades(const Run *run, FILE *file);

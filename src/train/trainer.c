@@ -8,9 +8,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Elements that an offloaded update brings at a time: copies that are long enough for the link, in
+ * rooms that are small beside what is away. */
+#define PIECE_LEAST ((int64_t)64 << 10)
+#define PIECE_MOST ((int64_t)4 << 20)
+#define PIECES 32 /* of what a rank keeps, between these */
+
+static int64_t offload_piece(const Trainer *t)
+{
+    int64_t part = t->ddp.owned / PIECES / ARENA_ALIGN * ARENA_ALIGN;
+    part = part > PIECE_LEAST ? part : PIECE_LEAST;
+    part = part < PIECE_MOST ? part : PIECE_MOST;
+    return t->setup.offload_piece > 0 ? t->setup.offload_piece : part;
+}
+
 static Tensor push_state(Trainer *t, MemKind kind, DType dtype, int64_t count)
 {
     return arena_push(&t->work.state, kind, dtype, 1, &count);
+}
+
+static Tensor push_host(Trainer *t, MemKind kind, DType dtype, int64_t count)
+{
+    return arena_push(&t->ctx.host, kind, dtype, 1, &count);
 }
 
 Tensor trainer_weights(const Trainer *t)
@@ -64,7 +83,7 @@ static void add_pieces(Trainer *t, int64_t first, int64_t end, OptimizerRange ra
 static void add_matrices(Trainer *t, const Param *param, int class)
 {
     int64_t starts[] = {0, param->second, param->third}, columns = param->dim[1];
-    int unit = ddp_cuts_grads(&t->ddp.setup) ? ddp_bucket_of(&t->ddp, param->offset) : 0;
+    int unit = ddp_has_rooms(&t->ddp.setup) ? ddp_bucket_of(&t->ddp, param->offset) : 0;
     for (int i = 0; i < 3 && (i == 0 || starts[i] > 0); i++) {
         int64_t end = i < 2 && starts[i + 1] > 0 ? starts[i + 1] : param->dim[0];
         optimizer_add_matrix(&t->optimizer,
@@ -152,8 +171,9 @@ static void lay_out_weights(Trainer *t)
     DType act = t->model.act, acc = dtype_accumulate(act);
     int64_t flat = t->model.params.flat, decayed = t->model.params.decayed;
     bool cut = ddp_cuts_weights(ddp);
-    o->param = push_state(t, MEM_PARAMS, has_split(t) ? DT_REST : acc,
-                          trainer_keeps_masters(t) ? t->ddp.owned : flat);
+    o->param =
+        (o->host_param ? push_host : push_state)(t, MEM_PARAMS, has_split(t) ? DT_REST : acc,
+                                                 trainer_keeps_masters(t) ? t->ddp.owned : flat);
     if (has_low(t)) {
         o->low = push_state(t, MEM_PARAMS, act, cut ? t->ddp.owned : flat - decayed + t->low_end);
     }
@@ -161,13 +181,14 @@ static void lay_out_weights(Trainer *t)
         t->ddp.own_weights = trainer_weights(t);
         t->ddp.weights = push_state(t, MEM_PARAMS, act, t->ddp.roomy);
     }
-    o->grad = push_state(t, MEM_GRADS, acc, ddp_cuts_grads(ddp) ? t->ddp.owned : flat);
+    o->grad = (o->host_grad ? push_host : push_state)(t, MEM_GRADS, ddp->low ? DT_BF16 : acc,
+                                                      ddp_cuts_grads(ddp) ? t->ddp.owned : flat);
     t->ddp.grad = o->grad;
-    if (ddp_cuts_grads(ddp)) {
+    if (ddp_has_rooms(ddp)) {
         t->ddp.own_grad = o->grad;
         t->ddp.grad = push_state(t, MEM_GRADS, acc, t->ddp.roomy);
     }
-    if (ddp->ranks > 1 && ddp->wire == DT_BF16) {
+    if ((ddp->ranks > 1 && ddp->wire == DT_BF16) || (ddp->low && ddp->offload)) {
         t->ddp.wire = push_state(t, MEM_GRADS, DT_BF16, t->ddp.grad.dim[0]);
     }
 }
@@ -182,29 +203,37 @@ static void lay_out(Trainer *t)
     Optimizer *o = &t->optimizer;
     o->settings = s->optimizer;
     o->kind = optimizer_kind(s->optimizer.id);
-    ddp_init(&t->ddp, &s->ddp, table);
+    ddp_init(&t->ddp, &t->setup.ddp, table);
     /* Ranks compare and exchange the whole copy; one alone does without what only codes are of. */
     t->low_end = s->ddp.ranks > 1 ? table->decayed : model_quant_only(&t->model);
     add_ranges(t, true);
     add_ranges(t, false);
-    bool sharded = ddp_is_sharded(&t->ddp);
+    bool elsewhere = ddp_is_sharded(&t->ddp) || t->setup.ddp.offload;
     optimizer_assign(o, t->ddp.shards, t->ddp.shard);
-    o->gather = sharded ? gather_grad : NULL;
-    o->scatter = sharded ? scatter_grad : NULL;
+    o->gather = elsewhere ? gather_grad : NULL;
+    o->scatter = elsewhere ? scatter_grad : NULL;
     o->user = t;
     o->products = t->backend->other_ops != NULL ? acc : act;
+    o->host_states = offloads_optimizer(s->offload);
+    o->host_grad = t->setup.ddp.offload;
+    o->host_param = o->host_states && has_low(t);
+    o->piece = offload_piece(t);
     lay_out_weights(t);
     for (int i = 0; i < optimizer_states(o->kind); i++) {
         int64_t count = optimizer_state_at(o, i, t->ddp.owned);
-        o->state[i] = push_state(t, MEM_OPTIMIZER, optimizer_state_dtype(o, acc), count);
+        o->state[i] = (o->host_states ? push_host : push_state)(
+            t, MEM_OPTIMIZER, optimizer_state_dtype(o, acc), count);
     }
     o->hyper = push_state(t, MEM_CONSTANTS, DT_F32, (int64_t)o->hyper_rows * HYPER_COUNT);
+    if (s->low_grads) {
+        t->ddp.rounding = push_state(t, MEM_CONSTANTS, DT_F32, HYPER_COUNT);
+    }
     t->results = push_state(t, MEM_CONSTANTS, DT_F64, FETCH_COUNT + STAMP_COUNT);
     Tensor numbers = tensor_1d(t->results.data, acc, FETCH_COUNT);
     t->sums = tensor_rows(numbers, FETCH_LOSS, FETCH_SUMS);
     t->loss = tensor_rows(numbers, FETCH_LOSS, 1);
     o->left_out = tensor_rows(numbers, FETCH_LEFT_OUT, 1);
-    o->norm_sq = tensor_rows(numbers, FETCH_NORM_SQ, 1);
+    o->norm_sq = t->ddp.norm_sq = tensor_rows(numbers, FETCH_NORM_SQ, 1);
     t->own_loss = tensor_rows(numbers, FETCH_OWN_LOSS, 1);
     t->piece_sq = tensor_rows(numbers, FETCH_PIECE_SQ, 1);
     t->gains_sq = tensor_rows(numbers, FETCH_GAINS_SQ, 1);
@@ -240,6 +269,7 @@ static void lay_out(Trainer *t)
         t->quant.part = s->ddp.ranks > 1 ? s->ddp.rank : 0;
         t->quant.codes = push_state(t, MEM_PARAMS, DT_E4M3, model_quant_codes(&t->model));
         t->quant.masters = t->low_end < table->decayed ? o->param : TENSOR_NONE;
+        t->quant.host_masters = o->host_param;
         model_bind_quant(&t->model, t->quant);
     }
 }
@@ -255,6 +285,13 @@ static void begin(Trainer *t, const TrainerSetup *setup, Backend *backend)
     t->model.plain_products = setup->plain_products;
     mup_scale_params(&t->model, &setup->mup);
     t->model.like = setup->keep;
+    t->model.offload = offloads_activations(setup->offload);
+    t->setup.ddp.offload = offloads_gradients(setup->offload);
+    t->setup.ddp.low = setup->low_grads;
+    PACER_ASSERT(!ddp_stores_grads(&t->setup.ddp) || setup->ddp.ranks <= 1, "%d ranks",
+                 setup->ddp.ranks);
+    PACER_ASSERT(setup->offload == OFFLOAD_NONE || backend->copy != NULL, "%s copies nothing",
+                 backend->name);
 }
 
 int trainer_check_sizes(const TrainerSetup *setup)
@@ -293,8 +330,8 @@ int trainer_check_sizes(const TrainerSetup *setup)
 
 static void plan_total(TrainPlan *plan, const Backend *backend)
 {
-    size_t copy = backend->device == NULL ? plan->save_copy : 0;
-    plan->total = size_sum(plan->blocks, size_sum(plan->loader, copy));
+    size_t host = backend->device == NULL ? size_sum(plan->save_copy, plan->host) : 0;
+    plan->total = size_sum(plan->blocks, size_sum(plan->loader, host));
 }
 
 void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan)
@@ -309,10 +346,15 @@ void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan)
     lay_out(&t);
     for (int64_t micro = 0, accum = setup->accum; micro < accum; micro++) {
         OpStat before[OP_COUNT];
+        double copied[COPY_QUEUES];
         memcpy(before, t.ctx.stats, sizeof before);
+        memcpy(copied, t.ctx.copied, sizeof copied);
         trainer_micro_step(&t, (HostBatch){0}, micro);
         if (micro == 1 && accum > 3) { /* all but the last are like it */
             ctx_repeat(&t.ctx, before, accum - 3);
+            for (int i = 0; i < COPY_QUEUES; i++) {
+                t.ctx.copied[i] += (t.ctx.copied[i] - copied[i]) * (double)(accum - 3);
+            }
             micro = accum - 2;
         }
     }
@@ -320,6 +362,7 @@ void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan)
     memset(plan, 0, sizeof *plan);
     memcpy(plan->step, t.ctx.stats, sizeof plan->step);
     plan->flops_update = ctx_total(&t.ctx).flops;
+    memcpy(plan->copied, t.ctx.copied, sizeof plan->copied);
     trainer_evaluate(&t, (HostBatch){0});
     if (setup->ddp.ranks > 1) {
         trainer_checksum(&t);
@@ -332,11 +375,48 @@ void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan)
         plan->blocks = size_sum(plan->blocks, arenas[i]->peak);
     }
     workspace_peaks(&t.work, &t.ctx, plan->sizes);
+    plan->host = plan->sizes[WORK_HOST];
+    memcpy(plan->host_by_kind, t.ctx.host.peak_by_kind, sizeof plan->host_by_kind);
     plan->loader =
         prefetch_bytes(setup->batch, setup->seq, (uint64_t)setup->spec.vocab, setup->separate);
     plan->save_copy = setup->save_copy ? parts_own_bytes(&t) : 0;
     plan_total(plan, backend);
     plan->parameters = t.model.params.parameters;
+    plan->uncut = ddp_uncut(&t.ddp);
+    trainer_close(&t);
+}
+
+typedef struct {
+    const Trainer *trainer;
+    TrainerCall *told;
+    void *user;
+    int64_t times;
+} CallTeller;
+
+static void tell_call(void *user, const TraceCall *call)
+{
+    const CallTeller *teller = user;
+    const Trainer *t = teller->trainer;
+    teller->told(teller->user, call, t->back && t->micro >= 0, teller->times);
+}
+
+void trainer_calls(const TrainerSetup *setup, Backend *backend, TrainerCall *told, void *user)
+{
+    Trainer t;
+    CallTeller teller = {&t, told, user, 1};
+    begin(&t, setup, backend);
+    workspace_count(&t.work, &t.ctx);
+    lay_out(&t);
+    t.ctx.note = tell_call;
+    t.ctx.note_user = &teller;
+    for (int64_t micro = 0, accum = setup->accum; micro < accum; micro++) {
+        bool alike = micro == 1 && accum > 2; /* all but the last */
+        teller.times = alike ? accum - 2 : 1;
+        trainer_micro_step(&t, (HostBatch){0}, micro);
+        micro = alike ? accum - 2 : micro;
+    }
+    teller.times = 1;
+    trainer_update(&t, 0, 0);
     trainer_close(&t);
 }
 
@@ -361,9 +441,8 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-void trainer_plan_join(TrainPlan *plan, const TrainPlan *other)
+void trainer_plan_join(TrainPlan *plan, const TrainPlan *other, const Backend *backend)
 {
-    size_t host = plan->total - plan->blocks;
     plan->blocks = 0;
     for (int i = 0; i < WORK_BLOCKS; i++) {
         plan->sizes[i] = larger(plan->sizes[i], other->sizes[i]);
@@ -371,61 +450,10 @@ void trainer_plan_join(TrainPlan *plan, const TrainPlan *other)
     for (int kind = 0; kind < MEM_KINDS; kind++) {
         plan->by_kind[kind] = larger(plan->by_kind[kind], other->by_kind[kind]);
         plan->blocks = size_sum(plan->blocks, plan->by_kind[kind]);
+        plan->host_by_kind[kind] = larger(plan->host_by_kind[kind], other->host_by_kind[kind]);
     }
-    plan->total = size_sum(plan->blocks, host);
-}
-
-/* A batch and what it takes. */
-typedef struct {
-    int64_t batch;
-    size_t total;
-} Taken;
-
-/* Where the line through two batches reaches `bytes`. */
-static double reach(Taken a, Taken b, size_t bytes)
-{
-    double slope = ((double)b.total - (double)a.total) / (double)(b.batch - a.batch);
-    return (double)a.batch + ((double)bytes - (double)a.total) / (slope > 1 ? slope : 1);
-}
-
-/* 1, 16, 256 and so on until one fails. Memory grows with the batch nearly along a line: then
- * the batch where that reaches `bytes`, its neighbour, and half of what is left, in turns until
- * two neighbours part. */
-static int64_t next_batch(int turn, Taken fits, Taken fails, int64_t last, size_t bytes)
-{
-    double least = (double)fits.batch + 1, most = 0x1p50;
-    double guess = last > 0 ? 16 * (double)last : 1;
-    if (fails.batch > 0) {
-        most = (double)fails.batch - 1;
-        if (turn % 3 == 1 && fails.total <= INT64_MAX) {
-            guess = reach(fits, fails, bytes);
-        } else if (turn % 3 == 2) {
-            guess = last == fits.batch ? least : most;
-        } else {
-            guess = (least + most) / 2;
-        }
-    }
-    return (int64_t)(guess < least ? least : guess > most ? most : guess);
-}
-
-int64_t trainer_largest_batch(const TrainerSetup *setup, Backend *backend, size_t bytes)
-{
-    TrainerSetup trial = *setup;
-    TrainPlan plan;
-    Taken fits = {0, 0}, fails = {0, 0};               /* fails.batch 0: none is known */
-    trial.accum = setup->accum < 2 ? setup->accum : 2; /* more take no more */
-    trial.batch = 0;
-    for (int turn = 0; fails.batch == 0 || fails.batch - fits.batch > 1;) {
-        turn += fails.batch > 0;
-        trial.batch = next_batch(turn, fits, fails, trial.batch, bytes);
-        trainer_plan(&trial, backend, &plan);
-        if (plan.total <= bytes) {
-            fits = (Taken){trial.batch, plan.total};
-        } else {
-            fails = (Taken){trial.batch, plan.total};
-        }
-    }
-    return fits.batch;
+    plan->host = plan->sizes[WORK_HOST];
+    plan_total(plan, backend);
 }
 
 static void make_stamps(Trainer *t)
@@ -446,6 +474,9 @@ int trainer_open(Trainer *t, const TrainerSetup *setup, Backend *backend, const 
     }
     /* Zero gradients, moments and the padding between parameters, which no kernel writes. */
     backend->zero(backend, t->work.blocks[WORK_STATE], plan->sizes[WORK_STATE]);
+    if (plan->host > 0) {
+        memset(t->work.blocks[WORK_HOST], 0, plan->host);
+    }
     lay_out(t);
     trainer_scales_reset(t);
     if (trainer_is_stamped(t)) {
@@ -504,18 +535,6 @@ void trainer_trace(Trainer *t, Trace *trace)
     t->ctx.trace = trace;
 }
 
-int trainer_check_channel(const TrainerSetup *setup, const Channel *channel)
-{
-    const DdpSetup *ddp = &setup->ddp;
-    if (ddp->group == 0 || ddp->group == ddp->ranks || channel_has_groups(channel)) {
-        return 0;
-    }
-    return err_set(ERR_INPUT,
-                   "--shard-group %d: ranks on GPUs send among all only; leave it out, or train on "
-                   "--device cpu",
-                   ddp->group);
-}
-
 void trainer_connect(Trainer *t, Comm *comm, Channel *channel)
 {
     t->comm = comm;
@@ -525,6 +544,11 @@ void trainer_connect(Trainer *t, Comm *comm, Channel *channel)
 size_t trainer_peak_bytes(const Trainer *t)
 {
     return t->work.state.peak + t->ctx.saved.peak + t->ctx.scratch.peak;
+}
+
+size_t trainer_peak_host(const Trainer *t)
+{
+    return t->ctx.host.peak;
 }
 
 size_t trainer_peak_kind(const Trainer *t, MemKind kind)

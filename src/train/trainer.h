@@ -25,11 +25,14 @@ typedef struct {
     DType dtype;             /* DT_E4M3: products in it, all else in bf16 */
     unsigned plain_products; /* bits by Model's places: these are in bf16 all the same */
     AttentionKind attention;
-    Keep keep;      /* of a forward pass for the backward pass */
-    bool graph;     /* let the backend record and replay whole parts of a step */
-    bool ttt_keep;  /* see Ctx */
-    bool separate;  /* documents do not see each other */
-    bool save_copy; /* checkpoints are written from a copy of the state in host memory */
+    Keep keep;             /* of a forward pass for the backward pass */
+    OffloadKind offload;   /* takes a backend that copies */
+    bool low_grads;        /* one rank: gradients are kept in bf16 */
+    int64_t offload_piece; /* elements of an offloaded update's pieces; 0: as suits a device */
+    bool graph;            /* let the backend record and replay whole parts of a step */
+    bool ttt_keep;         /* see Ctx */
+    bool separate;         /* documents do not see each other */
+    bool save_copy;        /* checkpoints are written from a copy of the state in host memory */
     NoiseSource noise;
     int64_t batch, accum, seq;
     OptimizerSettings optimizer;
@@ -39,14 +42,18 @@ typedef struct {
 
 /* What training takes, known before anything is allocated. */
 typedef struct {
-    size_t sizes[WORK_BLOCKS]; /* bytes of the three blocks */
-    size_t by_kind[MEM_KINDS]; /* the same bytes by purpose, each block at its peak */
+    size_t sizes[WORK_BLOCKS]; /* bytes of the blocks */
+    size_t by_kind[MEM_KINDS]; /* of the three on the device by purpose, each block at its peak */
     size_t blocks;             /* the three together */
-    size_t loader;             /* host memory for batches made ahead */
-    size_t save_copy;          /* host memory for the copy that is saved */
-    size_t total;              /* of the memory that blocks are in; the first with loader, and, on
-                                * the host, save_copy */
+    size_t host_by_kind[MEM_KINDS];
+    size_t host;                /* the block in memory of the host */
+    double copied[COPY_QUEUES]; /* bytes to it and from it in an update */
+    size_t loader;              /* host memory for batches made ahead */
+    size_t save_copy;           /* host memory for the copy that is saved */
+    size_t total;               /* of the memory that blocks are in; the first with loader, and, on
+                                * the host, save_copy and host */
     int64_t parameters;
+    int64_t uncut;         /* of the flat buffer: in buckets too small for a part on each rank */
     OpStat step[OP_COUNT]; /* work of one update, all its micro-steps included */
     double flops_update;   /* matrix products of one update, whatever computes them */
 } TrainPlan;
@@ -137,6 +144,8 @@ typedef struct {
     Comm *comm;     /* NULL: one rank */
     bool scattered; /* zero1, zero2: the last update's weights are not all here */
     bool back;      /* the pass under way is a backward one */
+    int64_t step;   /* the update under way, from 0; whoever goes on from a checkpoint sets it */
+    float host_rounding[HYPER_COUNT]; /* the source of an upload */
     TrainHook hook;
     void *hook_user;
     Phase part;    /* of a step, under way; PHASE_COUNT: none */
@@ -158,13 +167,18 @@ static inline int64_t trainer_tokens(const TrainerSetup *setup)
  * of SIZE_MAX and nothing else; a total above INT64_MAX is no number of bytes either. */
 void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan);
 
+/* The op calls of one update, found by the same dry run: what it calls, and how many times over.
+ * back: in a backward pass. */
+typedef void TrainerCall(void *user, const TraceCall *call, bool back, int64_t times);
+void trainer_calls(const TrainerSetup *setup, Backend *backend, TrainerCall *told, void *user);
+
 /* FLOP of one micro-step that are the model's own: matrix products of its forward and backward
  * pass, each made once. Recomputation and the optimizer's products are not in it, so it is the
  * same for every setting of these, and in proportion to the tokens. */
 double trainer_model_flops(const TrainerSetup *setup, Backend *backend);
 
 /* *plan also has room for what the other takes; its work stays. */
-void trainer_plan_join(TrainPlan *plan, const TrainPlan *other);
+void trainer_plan_join(TrainPlan *plan, const TrainPlan *other, const Backend *backend);
 
 /* Largest batch (sequences per micro-step) whose plan fits in `bytes`; 0 if not even 1 does. */
 int64_t trainer_largest_batch(const TrainerSetup *setup, Backend *backend, size_t bytes);
@@ -219,6 +233,9 @@ int64_t trainer_low_at(const Trainer *trainer, DdpPiece piece);
 /* Whether optimizer.param is of what this rank keeps; else it is (flat) on every rank. */
 bool trainer_keeps_masters(const Trainer *trainer);
 
+/* Elements [offset, offset + count) of the gradients of one rank, in acc, of that size. Waits. */
+void trainer_read_grads(const Trainer *trainer, int64_t offset, int64_t count, void *host);
+
 /* Scales of products in e4m3, which the next update depends on: all of them as text, to be freed;
  * NULL without such products. ERR_INPUT for text that is not theirs. Those of gradients follow the
  * tokens of an update where the trainer that takes them has other updates. */
@@ -264,9 +281,6 @@ void trainer_fetch(Trainer *trainer, double *loss, double *grad_norm);
  * are returned. */
 int trainer_step(Trainer *trainer, Prefetch *prefetch, double rate, int64_t step, double *waited);
 
-/* ERR_INPUT when the channel cannot carry what the setup sends. */
-int trainer_check_channel(const TrainerSetup *setup, const Channel *channel);
-
 /* Joins the ranks, which must agree in setup but for ddp.rank. The channel is of the trainer's
  * backend; both stay the caller's. */
 void trainer_connect(Trainer *trainer, Comm *comm, Channel *channel);
@@ -299,7 +313,9 @@ static inline bool trainer_is_stamped(const Trainer *trainer)
     return trainer->backend->stamp != NULL && !trainer->ctx.dry;
 }
 
-/* Bytes in use now at most, of the same three blocks: equals plan.blocks when the plan is right. */
+/* Bytes in use now at most, of the same three blocks: equals plan.blocks when the plan is right;
+ * and of the block in memory of the host: plan.host. */
 size_t trainer_peak_bytes(const Trainer *trainer);
+size_t trainer_peak_host(const Trainer *trainer);
 size_t trainer_peak_kind(const Trainer *trainer,
                          MemKind kind); /* those of one purpose, at that moment */

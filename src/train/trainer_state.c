@@ -19,6 +19,33 @@ static Tensor buffer_of(const Trainer *t, int which)
     return which == STATE_PARAMS ? t->optimizer.param : t->optimizer.state[which];
 }
 
+/* Whether it is in memory of the host, where pieces of an update are taken back to in the
+ * backend's own time. */
+static bool is_away(const Trainer *t, int which)
+{
+    return which == STATE_PARAMS ? t->optimizer.host_param : t->optimizer.host_states;
+}
+
+static void put(Trainer *t, int which, Tensor to, const void *from)
+{
+    if (is_away(t, which)) {
+        t->backend->sync(t->backend);
+        memcpy(to.data, from, tensor_bytes(to));
+    } else {
+        t->backend->upload(t->backend, to.data, from, tensor_bytes(to));
+    }
+}
+
+static void get(Trainer *t, int which, void *to, Tensor from)
+{
+    if (is_away(t, which)) {
+        t->backend->sync(t->backend);
+        memcpy(to, from.data, tensor_bytes(from));
+    } else {
+        t->backend->download(t->backend, to, from.data, tensor_bytes(from));
+    }
+}
+
 DType trainer_state_dtype(const Trainer *t, int which)
 {
     DType dtype = buffer_of(t, which).dtype;
@@ -94,8 +121,7 @@ void trainer_write_state(Trainer *t, int which, int64_t offset, int64_t count, c
         DdpPiece piece = trainer_piece(t, which, at, end);
         if (ddp_keeps(&t->ddp, piece)) {
             Tensor to = tensor_rows(flat, piece.own, piece.count);
-            backend->upload(backend, to.data, from + (size_t)(at - offset) * size,
-                            tensor_bytes(to));
+            put(t, which, to, from + (size_t)(at - offset) * size);
         }
         at += piece.count;
     }
@@ -116,13 +142,13 @@ void trainer_read_own(Trainer *t, int which, DdpPiece piece, void *to)
     PACER_ASSERT(which != STATE_PARAMS || !t->scattered, "weights of other ranks are missing");
     Tensor from = tensor_rows(buffer_of(t, which), piece.own, piece.count);
     if (!is_split(t, which)) {
-        backend->download(backend, to, from.data, tensor_bytes(from));
+        get(t, which, to, from);
         return;
     }
     Tensor low = tensor_rows(t->optimizer.low, trainer_low_at(t, piece), piece.count);
     uint16_t *halves = mem_alloc(2 * tensor_bytes(from)), *rest = halves + piece.count;
     backend->download(backend, halves, low.data, tensor_bytes(low));
-    backend->download(backend, rest, from.data, tensor_bytes(from));
+    get(t, which, rest, from);
     for (int64_t i = 0; i < piece.count; i++) {
         uint32_t bits = master_join(halves[i], rest[i]);
         memcpy((char *)to + (size_t)i * sizeof bits, &bits, sizeof bits);
@@ -147,6 +173,20 @@ int trainer_read_state(Trainer *t, int which, int64_t offset, int64_t count, voi
         at += piece.count;
     }
     return code;
+}
+
+void trainer_read_grads(const Trainer *t, int64_t offset, int64_t count, void *host)
+{
+    Tensor from = tensor_rows(t->optimizer.grad, offset, count);
+    if (t->optimizer.host_grad) {
+        t->backend->sync(t->backend);
+        memcpy(host, from.data, tensor_bytes(from));
+    } else {
+        t->backend->download(t->backend, host, from.data, tensor_bytes(from));
+    }
+    for (int64_t i = count - 1; from.dtype == DT_BF16 && i >= 0; i--) { /* in place, from behind */
+        ((float *)host)[i] = f32_from_bf16(((const uint16_t *)host)[i]);
+    }
 }
 
 void trainer_init_params(Trainer *t, uint64_t seed)

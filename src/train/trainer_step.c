@@ -4,6 +4,8 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "base/rng.h"
+#include "tensor/rounding.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -39,17 +41,24 @@ static bool has_ranks(const Trainer *t)
     return t->setup.ddp.ranks > 1;
 }
 
+/* Arrays that follow each other on both sides go as one: to a device, every upload costs its way
+ * there. */
 static void send_batch(Trainer *t, HostBatch host)
 {
-    if (!t->ctx.dry) {
-        Backend *backend = t->backend;
-        backend->upload(backend, t->ids.data, host.ids, tensor_bytes(t->ids));
-        backend->upload(backend, t->targets.data, host.targets, tensor_bytes(t->targets));
-        if (host.order != NULL) {
-            backend->upload(backend, t->order.data, host.order, tensor_bytes(t->order));
+    const int32_t *from[] = {host.ids, host.targets, host.order,
+                             tensor_given(t->starts) ? host.starts : NULL};
+    char *to[] = {t->ids.data, t->targets.data, t->order.data, t->starts.data};
+    size_t each = tensor_bytes(t->ids);
+    int64_t count = tensor_count(t->ids);
+    for (int i = 0, next; !t->ctx.dry && i < 4; i = next) {
+        size_t bytes = each;
+        for (next = i + 1; next < 4 && from[i] != NULL && from[next] == from[next - 1] + count &&
+                           to[next] == to[next - 1] + each;
+             next++) {
+            bytes += each;
         }
-        if (tensor_given(t->starts)) {
-            backend->upload(backend, t->starts.data, host.starts, tensor_bytes(t->starts));
+        if (from[i] != NULL) {
+            t->backend->upload(t->backend, to[i], from[i], bytes);
         }
     }
 }
@@ -75,6 +84,24 @@ static void count_left_out(Trainer *t, HostBatch host, int64_t micro)
         }
         t->backend->upload(t->backend, to.data, &t->left_out_acc, tensor_bytes(to));
     }
+}
+
+/* Random bits for rounding gradients are a function of the seed, the update, the micro-step and the
+ * element's number. */
+#define GRADS_STREAM 0x6772616473u
+#define GRADS_MICRO_BITS 20
+
+static void send_rounding(Trainer *t, int64_t micro)
+{
+    if (t->ctx.dry || !t->setup.low_grads) {
+        return;
+    }
+    RngBlock random = rng_block(t->setup.optimizer.seed, GRADS_STREAM,
+                                (uint64_t)t->step << GRADS_MICRO_BITS | (uint64_t)micro);
+    t->host_rounding[HYPER_KEY1] = (float)(random.word[0] >> (32 - ROUNDING_KEY_BITS));
+    t->host_rounding[HYPER_KEY2] = (float)(random.word[1] >> (32 - ROUNDING_KEY_BITS));
+    Tensor to = t->ddp.rounding;
+    t->backend->upload(t->backend, to.data, t->host_rounding, tensor_bytes(to));
 }
 
 static DeviceBatch device_batch(const Trainer *t)
@@ -210,8 +237,8 @@ static void end_pass(Trainer *t)
 }
 
 /* mode: the first micro-step of an update sets gradients, later ones add. last: this is the
- * micro-step after which the gradients are complete, and other ranks have theirs. Where ranks keep
- * parts of gradients they are sent in every micro-step, and set. */
+ * micro-step after which the gradients are complete, and other ranks have theirs. Where gradients
+ * are in rooms they are sent in every micro-step, and, where ranks keep parts of them, set. */
 static void compute(Trainer *t, Mode mode, bool last)
 {
     Ctx *c = &t->ctx;
@@ -220,8 +247,8 @@ static void compute(Trainer *t, Mode mode, bool last)
         1.0 / (double)trainer_tokens(s); /* the update makes it one by those that count */
     scale /= has_ranks(t) ? s->ddp.ranks : 1;
     bool piece = s->noise == NOISE_PIECES && mode == MODE_SET;
-    bool cuts = ddp_cuts_grads(&s->ddp), send = last || cuts;
-    Mode grad_mode = cuts ? MODE_SET : mode;
+    bool send = last || ddp_has_rooms(&s->ddp);
+    Mode grad_mode = ddp_cuts_grads(&s->ddp) ? MODE_SET : mode;
     if (send) {
         t->ddp.own_sq = s->noise == NOISE_PIECES ? t->piece_sq : TENSOR_NONE;
         t->ddp.measures = piece; /* bucket by bucket, before other ranks' gradients are in it */
@@ -233,6 +260,7 @@ static void compute(Trainer *t, Mode mode, bool last)
     forward(t, mode == MODE_SET && has_scattered_weights(t));
     enter_computed(t, PHASE_LOSS, STAMP_FORWARD);
     trace_part(c->trace, "loss");
+    ddp_arrive(&t->ddp);
     model_head(c, &t->model, t->losses, scale, true, grad_mode);
     op_sum(c, t->losses, scale, t->loss, mode);
     if (last) {
@@ -247,7 +275,7 @@ static void compute(Trainer *t, Mode mode, bool last)
     if (piece && !send) {
         op_sum_squares(c, t->optimizer.grad, t->piece_sq, MODE_SET);
     }
-    if (send && !last && trainer_is_stamped(t)) { /* a part of backward: it has no stamp */
+    if (send && !last && (trainer_is_stamped(t) || !has_ranks(t))) { /* a part of backward */
         ddp_end(&t->ddp);
         send = false;
     }
@@ -317,6 +345,7 @@ void trainer_micro_step(Trainer *t, HostBatch host, int64_t micro)
     enter(t, PHASE_DATA_MOVE);
     send_batch(t, host);
     count_left_out(t, host, micro);
+    send_rounding(t, micro);
     make_codes(t);
     if (trainer_is_stamped(t)) {
         enter(t, PHASE_LAUNCH);
@@ -343,6 +372,7 @@ void trainer_update(Trainer *t, double rate, int64_t step)
     enter(t, trainer_is_stamped(t) ? PHASE_LAUNCH : PHASE_OPTIMIZER);
     optimizer_prepare(&t->ctx, &t->optimizer, rate, step);
     run_recorded(t, RECORD_UPDATE, update);
+    t->step = step + 1;
     ddp_drop(&t->ddp); /* here: what is replayed tells the host nothing */
     t->scattered = has_scattered_weights(t) && !ddp_cuts_weights(&t->setup.ddp);
     enter(t, PHASE_COUNT);
