@@ -45,6 +45,18 @@ expect 3 'MiB are free' "${small[@]}" --ranks 2 --link pcie --memory-limit 100k
 expect 0 'Memory plan of each rank' "${small[@]}" --ranks 2
 grep -qi predicted out && fail "a plan without --link predicts"
 
+# A model that does not fit one rank: as many of its layers as do are measured, and that is said.
+large=(plan --model tiny --layers 8 --d-model 256 --heads 4 --ffn 1024 --context 16 --seq 16 --threads 1 --batch 1 --vocab 256
+    --ranks 4 --link pcie)
+process() { "$PACER" "${large[@]:0:21}" "$@" 2>err | awk '/^  process, about/ { print $3 }'; }
+one=$(process) four=$(process --ranks 4 --ddp zero3 --bucket-mb 0)
+limit=$(((one + four) / 2))
+expect 3 'are free' "${large[@]:0:21}" --memory-limit $limit
+expect 0 'of 8 layers, which fit one rank here' "${large[@]}" --ddp zero3 --bucket-mb 0 --memory-limit $limit
+(($(sed -n 's/^  measured  \([0-9]*\) of 8 layers.*/\1/p' out) >= 2)) && [[ $(grep -c '^  predicted zero3' out) == 4 ]] || fail "rows: $(cat out)"
+expect 0 '' "${large[@]}" --ddp zero3 --bucket-mb 0
+grep -q 'of 8 layers' out && fail "layers are left out of a model that fits"
+
 # Grades of recomputation: a row for each; the refusal names the first that fits, which then does.
 deep=(plan --model tiny --layers 6 --d-model 64 --heads 4 --ffn 256 --context 128 --seq 128 --threads 1 --batch 256 --vocab 256)
 expect 0 'recompute: what it saves' "${deep[@]}"

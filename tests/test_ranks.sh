@@ -127,6 +127,13 @@ for ranks in 2 3; do
 done
 expect 0 '"bus_bytes_s"' bench comm --device cpu --threads 1 --ranks 2 --bytes 64k --comm-dtype bf16 --repeats 2 --json -
 expect 0 'measured  link between 3 ranks here' plan --model tiny --data builtin:random --batch 1 --seq 16 --ranks 4 --link measured
+# Ranks that take all cores leave communication none.
+cores=$(getconf _NPROCESSORS_ONLN) wide=(plan --model tiny --data builtin:random --batch 1 --seq 16 --ranks 4096 --threads)
+if ((cores > 1)); then
+    expect 0 "of more than $((cores - 1)) ranks on a machine has no core" "${wide[@]}" 1 --link measured
+    expect 0 'beside the computation slows neither' "${wide[@]}" 1 --link pcie
+fi
+expect 0 'communication has no core of its own' "${wide[@]}" "$cores" --link pcie
 PACER_TUNE=off expect 2 'bench comm --ranks 2` measures and stores it' plan --model tiny --data builtin:random --ranks 4 --link measured
 expect 2 'give --ranks 2 or more' bench comm
 mpirun -n 2 "$PACER" bench machine --device cpu >out 2>err && fail "bench machine of ranks"

@@ -111,6 +111,35 @@ void predict_times_free(PredictTimes *times)
     *times = (PredictTimes){0};
 }
 
+void layer_times_free(LayerTimes *times)
+{
+    free(times->begins);
+    free(times->ends);
+    *times = (LayerTimes){0};
+}
+
+void layer_times_stretch(LayerTimes *t, int layers, double weights)
+{
+    int had = t->layers, more = layers - had;
+    PACER_ASSERT(had >= 2 && more >= 0, "%d layers of %d", layers, had);
+    double forward = (t->begins[had] - t->begins[0]) / had;
+    double backward = (t->ends[0] - t->ends[had - 1]) / (had - 1);
+    double begin = t->begins[0], end = t->ends[had - 1];
+    t->begins = mem_realloc(t->begins, (size_t)layers + 1, sizeof *t->begins);
+    t->ends = mem_realloc(t->ends, (size_t)layers, sizeof *t->ends);
+    for (int i = 0; i < layers; i++) {
+        t->begins[i] = begin + i * forward;
+        t->ends[i] = end + (layers - 1 - i) * backward;
+    }
+    t->begins[layers] = begin + layers * forward;
+    t->micro_s += t->micro_s > 0 ? more * (forward + backward) : 0;
+    t->before_s += more * forward;
+    t->backward_s += more * backward;
+    t->cast_s *= weights;
+    t->update_s *= weights;
+    t->layers = layers;
+}
+
 PredictSchedule predict_schedule(const PredictMessage *messages, int count, double compute_s,
                                  double contention)
 {
@@ -333,8 +362,8 @@ static void roomy_passes(const PredictModel *model, const Ddp *ddp, int64_t accu
 {
     bool weights = ddp_cuts_weights(&ddp->setup);
     Rooms rooms = {0};
+    Lane lane = {.speed = 1 - model->contention};
     for (int64_t micro = 0; micro < accum; micro++) {
-        Lane lane = {.speed = 1 - model->contention};
         if (weights) {
             roomy_forward(model, ddp, micro == 0, &rooms, &lane);
         }
@@ -342,10 +371,10 @@ static void roomy_passes(const PredictModel *model, const Ddp *ddp, int64_t accu
             lane.asked += predict_all_reduce(&model->network, ddp->setup.ranks, sizeof(float));
         }
         roomy_backward(model, ddp, weights ? &rooms : NULL, &lane);
-        p->step_s += lane.exposed + 2 * model->times.cast_s;
-        p->exposed_s += lane.exposed;
-        p->hidden_s += lane.asked - lane.exposed;
     }
+    p->step_s += lane.exposed + 2 * (double)accum * model->times.cast_s;
+    p->exposed_s += lane.exposed;
+    p->hidden_s += lane.asked - lane.exposed;
 }
 
 static double alone(const PredictTimes *times, int64_t accum)

@@ -59,6 +59,21 @@ typedef struct {
 
 void predict_times_free(PredictTimes *times); /* a no-op on a zeroed struct */
 
+/* The same by layers, as it is measured: of the last micro-step when each layer's forward pass
+ * begins, and all have ended; and when each layer's backward pass has ended. */
+typedef struct {
+    int layers; /* 2 or more to be stretched */
+    double micro_s, before_s, backward_s, cast_s, update_s;
+    double *begins; /* (layers + 1) */
+    double *ends;   /* (layers) */
+} LayerTimes;
+
+void layer_times_free(LayerTimes *times); /* a no-op on a zeroed struct */
+
+/* To a model of more layers: each takes what the measured ones take on average. weights: its
+ * parameters over those of the measured model, which update and casts are in proportion to. */
+void layer_times_stretch(LayerTimes *times, int layers, double weights);
+
 /* What is sent during a backward pass. */
 typedef struct {
     double ready_s; /* of the computation's own time */

@@ -56,7 +56,7 @@ static void print_link(PredictLink link, const char *between)
            link.per_node ? "for a node's ranks together" : "for each rank");
 }
 
-static void print_assumptions(const PredictModel *model)
+static void print_assumptions(const PredictModel *model, int64_t together)
 {
     const PredictNetwork *network = &model->network;
     bool nodes = network->per_node > 1;
@@ -68,16 +68,27 @@ static void print_assumptions(const PredictModel *model)
     printf("  assumed   all-reduce by ring or tree, the faster; reduce-scatter and all-gather by "
            "ring\n");
     printf("  assumed   ranks are equally fast, data is there in time\n");
-    printf("  assumed   communication %s\n",
-           model->contention > 0
-               ? "has no core of its own: it gets on when the computation has ended"
-               : "beside the computation slows neither");
+    if (together == 0) {
+        printf("  assumed   communication has no core of its own: it gets on when the computation "
+               "has ended\n");
+    } else if (together < INT64_MAX) {
+        printf("  assumed   communication of more than %lld ranks on a machine has no core of its "
+               "own: it gets on when the computation has ended; of fewer it slows nothing\n",
+               (long long)together);
+    } else {
+        printf("  assumed   communication beside the computation slows neither\n");
+    }
 }
 
-static void print_measured(const PredictModel *model, int64_t repeats)
+static void print_measured(const PredictModel *model, PredictMeasured measured, int64_t layers)
 {
     const PredictTimes *t = &model->times;
-    printf("  measured  one rank's step here, median of %lld\n", (long long)repeats);
+    printf("  measured  one rank's step here, median of %lld\n", (long long)measured.repeats);
+    if (measured.layers < layers) {
+        printf("  measured  %d of %lld layers, which fit one rank here\n", measured.layers,
+               (long long)layers);
+        printf("  assumed   the other layers take as long as these; times below are of all\n");
+    }
     printf("  measured  before the backward pass %.3f ms, backward pass %.3f ms, update %.3f ms",
            t->before_s * 1e3, t->backward_s * 1e3, t->update_s * 1e3);
     if (t->cast_s > 0) {
@@ -106,25 +117,51 @@ static int64_t accum_of(const Config *cfg, int64_t ranks)
     return cfg->global_batch % together == 0 ? cfg->global_batch / together : 0;
 }
 
-/* Leaves in *best, unless NULL, the prediction of the fastest strategy at --ranks. */
-static void print_prediction(const Config *cfg, PredictModel *model, PredictedRanks *best)
+/* Ranks on one machine that leave communication a core: on the processor, by computing threads. */
+static int64_t ranks_with_room(const Run *run)
 {
+    const Backend *backend = run->backend;
+    return backend->device != NULL ? INT64_MAX
+                                   : (sysconf(_SC_NPROCESSORS_ONLN) - 1) / backend->threads;
+}
+
+/* How many of n ranks are on one machine. A link that was measured and stored is one between ranks
+ * of this machine, unless it is taken for one between nodes. */
+static int64_t ranks_together(const Config *cfg, const Comm *comm, int64_t n)
+{
+    bool here = cfg->link == CONFIG_LINK_MEASURED && cfg->per_node == 1;
+    int64_t most = comm != NULL ? comm_local_ranks(comm) : here ? n : cfg->per_node;
+    return n < most ? n : most;
+}
+
+static Prediction predict(const Run *run, const Comm *comm, PredictModel *model, int ranks,
+                          int64_t accum)
+{
+    const Config *cfg = run->cfg;
+    model->contention = ranks_together(cfg, comm, ranks) > ranks_with_room(run) ? 1 : 0;
+    return predict_step(model, ranks, accum, accum_of(cfg, 1));
+}
+
+/* Leaves in *best, unless NULL, the prediction of the fastest strategy at --ranks. */
+static void print_prediction(const Run *run, const Comm *comm, PredictModel *model,
+                             PredictedRanks *best)
+{
+    const Config *cfg = run->cfg;
     int ranks = (int)cfg->ranks;
-    int64_t alone = accum_of(cfg, 1);
     printf("  %-9s %-8s %6s %6s %12s %14s %12s %12s %11s\n", "predicted", "ddp", "ranks", "accum",
            "step ms", "tok/s", "exposed ms", "hidden ms", "efficiency");
     for (int n = 1; n < ranks; n *= 2) {
         if (accum_of(cfg, n) > 0) {
             print_row(ddp_kind_name(model->ddp.kind),
-                      predict_step(model, n, accum_of(cfg, n), alone));
+                      predict(run, comm, model, n, accum_of(cfg, n)));
         }
     }
     DdpKind chosen = model->ddp.kind;
-    print_row(ddp_kind_name(chosen), predict_step(model, ranks, cfg->accum, alone));
+    print_row(ddp_kind_name(chosen), predict(run, comm, model, ranks, cfg->accum));
     printf("Predicted, not measured: %d ranks with each strategy\n", ranks);
     for (int kind = DDP_NAIVE; kind < DDP_COUNT; kind++) {
         model->ddp.kind = (DdpKind)kind;
-        Prediction p = predict_step(model, ranks, cfg->accum, alone);
+        Prediction p = predict(run, comm, model, ranks, cfg->accum);
         print_row(ddp_kind_name((DdpKind)kind), p);
         if (best != NULL && p.tokens_per_s > best->prediction.tokens_per_s) {
             *best = (PredictedRanks){(DdpKind)kind, p};
@@ -164,16 +201,6 @@ static int settle_link(const Run *run, Comm *comm, PredictNetwork *network, Meas
     return 0;
 }
 
-/* On the processor: whether computing threads leave the communication's no core. */
-static double contention_of(const Run *run, const Comm *comm)
-{
-    if (run->backend->device != NULL) {
-        return 0;
-    }
-    int64_t ranks = comm != NULL ? comm_local_ranks(comm) : run->cfg->per_node;
-    return run->backend->threads * ranks >= sysconf(_SC_NPROCESSORS_ONLN) ? 1 : 0;
-}
-
 int plan_predict(const Run *run, Comm *comm, PredictedRanks *best)
 {
     const Config *cfg = run->cfg;
@@ -182,16 +209,15 @@ int plan_predict(const Run *run, Comm *comm, PredictedRanks *best)
     PredictModel model = {.ddp = s->ddp,
                           .wire = s->ddp.wire,
                           .weights = dtype_act(s->dtype),
-                          .tokens = s->batch * s->seq,
-                          .contention = contention_of(run, comm)};
-    int64_t repeats = 0;
+                          .tokens = s->batch * s->seq};
+    PredictMeasured measured = {0};
     MeasuredLink link = {0};
     if (ranks_lead(comm)) {
         log_info("measuring one rank's step");
     }
     int code = settle_link(run, comm, &model.network, &link);
     if (code == 0) {
-        code = predict_measure_step(run, comm, accum_of(cfg, 1), &model.times, &repeats);
+        code = predict_measure_step(run, comm, accum_of(cfg, 1), &model.times, &measured);
     }
     if (code == 0 && ranks_lead(comm)) {
         Model shape;
@@ -201,14 +227,15 @@ int plan_predict(const Run *run, Comm *comm, PredictedRanks *best)
                (long long)cfg->ranks, ddp_kind_name(model.ddp.kind),
                cfg->global_batch > 0 ? "the global batch staying the same (strong scaling)"
                                      : "each with the same batch (weak scaling)");
-        print_measured(&model, repeats);
+        print_measured(&model, measured, s->spec.layers);
         if (cfg->link == CONFIG_LINK_MEASURED) {
             printf("  measured  link between %d ranks here at %s, fitted to all-reduces within "
                    "%.0f %%\n",
                    link.ranks, link.date, 100 * link.error);
         }
-        print_assumptions(&model);
-        print_prediction(cfg, &model, best);
+        int64_t room = ranks_with_room(run), together = ranks_together(cfg, comm, cfg->ranks);
+        print_assumptions(&model, together <= room ? INT64_MAX : room);
+        print_prediction(run, comm, &model, best);
         model_free(&shape);
     }
     predict_times_free(&model.times);
