@@ -92,12 +92,12 @@ model=(model dial layers d-model heads kv-heads head-dim ffn vocab context tied 
     rope-scaling rope-factor rope-low rope-high rope-context rope-gain norm ffn-kind qkv-bias
     qk-norm window full-every rope-local-base score-scale score-cap post-norm embed-scale logit-cap)
 training=("${model[@]}" data documents end batch accum global-batch batch-ramp ramp-lr seq steps tokens epochs flops minutes
-    seed lr min-lr warmup schedule wsd-decay weight-decay optimizer momentum muon-steps state-dtype parametrization mup-base
-    mup-base-ffn mup-base-head-dim beta1 beta2 eps clip noise-scale device dtype attention ttt-keep graph recompute threads
-    memory-limit out resume branch-at init log-every eval-every eval-batches save-every save-minutes save keep
+    seed lr min-lr warmup schedule wsd-decay weight-decay optimizer momentum muon-steps state-dtype grad-dtype parametrization mup-base
+    mup-base-ffn mup-base-head-dim beta1 beta2 eps clip noise-scale device dtype attention ttt-keep graph recompute offload threads
+    memory-limit fit fit-also out resume branch-at init log-every eval-every eval-batches save-every save-minutes save keep
     ranks ddp shard-group bucket-mb comm-dtype oversubscribe comm-timeout verify-every)
 takes train "${training[@]}" tensorboard expected-tok-s min-ranks restarts sample-every
-takes plan "${training[@]}" link link-us link-gbs per-node node-link recommend hours noise-from
+takes plan "${training[@]}" link link-us link-gbs per-node node-link recommend hours noise-from json
 takes models ''
 text=(format field skip-bad)
 takes 'tokenizer train' vocab seed threads memory-limit out "${text[@]}" chat-template special pattern ties unit \
@@ -108,9 +108,9 @@ takes 'tokenizer info' ''
 takes 'data prepare' seed threads out "${text[@]}" chat-template tokenizer end val-fraction shard-tokens
 takes 'data stories' seed threads out bytes
 takes 'data info' ''
-step=("${model[@]}" data documents end batch accum seq seed optimizer muon-steps state-dtype parametrization mup-base mup-base-ffn
+step=("${model[@]}" data documents end batch accum seq seed optimizer muon-steps state-dtype grad-dtype parametrization mup-base mup-base-ffn
     mup-base-head-dim
-    device dtype attention ttt-keep graph recompute threads memory-limit)
+    device dtype attention ttt-keep graph recompute offload threads memory-limit)
 bench=("${step[@]}" repeats warm)
 takes 'bench step' "${bench[@]}" verify
 takes 'bench ops' "${bench[@]}" verify

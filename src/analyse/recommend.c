@@ -53,17 +53,19 @@ static int try(const Search *search, Candidate candidate, Candidate **out)
     return code;
 }
 
-/* The next batch to try behind one: twice it, or the next that divides the global batch; 0:
- * none. */
-static int64_t next_batch(const RecommendLimits *limits, int64_t batch)
+int64_t recommend_next_batch(int64_t batch, int64_t global_batch)
 {
     int64_t next = 2 * batch;
-    while (limits->global_batch > 0 && next <= limits->global_batch &&
-           limits->global_batch % next != 0) {
+    while (global_batch > 0 && next <= global_batch && global_batch % next != 0) {
         next++;
     }
-    bool divides = limits->global_batch == 0 || next <= limits->global_batch;
-    return divides && next <= limits->largest ? next : 0;
+    return global_batch == 0 || next <= global_batch ? next : 0;
+}
+
+static int64_t next_batch(const RecommendLimits *limits, int64_t batch)
+{
+    int64_t next = recommend_next_batch(batch, limits->global_batch);
+    return next <= limits->largest ? next : 0;
 }
 
 static int64_t first_batch(const RecommendLimits *limits)

@@ -61,6 +61,10 @@ typedef struct {
 int recommend_search(const RecommendLimits *limits, CandidateMeasure measure, void *user,
                      Recommendation *out);
 
+/* The next batch to try behind one: twice it, or the next that divides the global batch (0: there
+ * is none); 0: no such batch. */
+int64_t recommend_next_batch(int64_t batch, int64_t global_batch);
+
 /* Micro-steps per update, and sequences per second of one rank with them. */
 int64_t recommend_accum(const RecommendLimits *limits, const Candidate *candidate);
 double recommend_rate(const RecommendLimits *limits, const Candidate *candidate);

@@ -84,7 +84,11 @@ int api_train(Config *cfg, Comm *comm, const TrainWatcher *watcher, pacer_result
 {
     TrainResult trained = {0};
     signals_shield();
-    int code = run_resolve(cfg);
+    int code = config_fit_is_open(cfg)
+                   ? err_set(ERR_INPUT, "fit: the program looks for settings, the library takes "
+                                        "them; set those that `pacer plan --fit` prints")
+                   : 0;
+    code = code != 0 ? code : run_resolve(cfg);
     code = code != 0 ? code : train_run(cfg, comm, watcher, &trained);
     if (out != NULL && trained.dir != NULL) {
         cJSON *record;

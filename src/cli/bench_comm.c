@@ -155,7 +155,7 @@ static int bench(Bench *b)
 int cmd_bench_comm(Config *cfg)
 {
     Comm *comm;
-    int code = ranks_enter(cfg, NULL, &comm);
+    int code = ranks_enter(cfg, NULL, NULL, &comm);
     if (code == 0 && (comm == NULL || comm_ranks(comm) < 2)) {
         code = err_set(ERR_INPUT, "bench comm measures between ranks: give --ranks 2 or more");
     }

@@ -293,7 +293,7 @@ int cmd_eval(Config *cfg)
 {
     Eval e = {.cfg = cfg, .report = {.model = &e.model, .ranks = 1}};
     int code = evaluation_check(cfg, cfg->argc - 1, cfg->argv + 1);
-    code = code != 0 ? code : ranks_enter(cfg, NULL, &e.comm);
+    code = code != 0 ? code : ranks_enter(cfg, NULL, NULL, &e.comm);
     if (code == 0) {
         signals_install();
         e.report.ranks = e.comm != NULL ? comm_ranks(e.comm) : 1;

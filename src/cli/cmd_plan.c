@@ -276,6 +276,12 @@ int cmd_plan(Config *cfg)
     if (code == 0 && cfg->recommend) {
         return plan_recommend(cfg, predicting);
     }
+    if (code == 0 && cfg->fit) {
+        return predicting
+                   ? err_set(ERR_INPUT, "--fit predicts one rank's computation; leave --link "
+                                        "out, and give it with what --fit prints")
+                   : plan_fit(cfg);
+    }
     if (code == 0 && cfg->hours > 0) {
         return err_set(ERR_INPUT, "--hours goes with --recommend, which finds out what they allow");
     }

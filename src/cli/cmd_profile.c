@@ -77,7 +77,7 @@ static int profile_to(const char *path, Config *cfg, Comm *comm)
 int cmd_profile(Config *cfg)
 {
     Comm *comm;
-    int code = ranks_enter(cfg, NULL, &comm);
+    int code = ranks_enter(cfg, NULL, NULL, &comm);
     code = code == 0 ? profile_to(cfg->out[0] != '\0' ? cfg->out : DEFAULT_FILE, cfg, comm) : code;
     return ranks_leave(comm, code);
 }

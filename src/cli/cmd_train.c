@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/signals.h"
 #include "cli/commands.h"
+#include "cli/fit.h"
 #include "cli/ranks.h"
 #include "train/setup.h"
 
@@ -12,10 +13,16 @@
 int cmd_train(Config *cfg)
 {
     Comm *comm;
+    char **taken = NULL;
     signals_install();
+    int code = cfg->fit ? fit_take(cfg, &taken) : 0;
+    if (code != 0) {
+        return code;
+    }
     char *board = api_board(cfg);
-    int code = ranks_enter(cfg, board, &comm);
+    code = ranks_enter(cfg, board, taken, &comm);
     free(board);
+    words_free(taken);
     code = code != 0 ? code : run_resolve(cfg);
     if (code == 0 && !cfg->quiet && ranks_lead(comm)) {
         config_print_resolved(cfg, stdout);

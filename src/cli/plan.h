@@ -15,3 +15,10 @@ int plan_predict(const Run *run, Comm *comm, PredictedRanks *best);
 
 /* plan_recommend.c: --recommend; predicting: a link is given. */
 int plan_recommend(Config *cfg, bool predicting);
+
+/* "pacer train", and what the user gave as far as train takes it, but for these words. */
+void plan_print_given(const Config *cfg, bool own_data, const char *const *left_out);
+void plan_print_option(const char *name, const char *value); /* " --name value" */
+
+/* plan_fit.c: --fit. */
+int plan_fit(Config *cfg);

@@ -205,43 +205,47 @@ static void print_candidates(const Search *search, const Recommendation *r)
     }
 }
 
-static void print_value(const char *name, const char *value)
+void plan_print_option(const char *name, const char *value)
 {
     char *word = escape_shell(value);
     printf(" --%s%s%s", name, value[0] == '-' ? "=" : " ", word);
     free(word);
 }
 
-/* What the user gave, as far as train takes it, then what was found. */
-static void print_command(const Search *search, const Config *found, double rate)
+void plan_print_given(const Config *cfg, bool own_data, const char *const *left_out)
 {
-    static const char *const decided[] = {"batch",     "lr",        "accum",  "global-batch",
-                                          "attention", "recompute", "config", "ranks",
-                                          "ddp",       "tokens",    "steps",  "epochs"};
-    const Config *cfg = search->cfg;
-    printf("pacer train%s", search->own_data ? "" : " --data DATA");
+    printf("pacer train%s", own_data ? "" : " --data DATA");
     for (const Option *option = config_options(); option->name != NULL; option++) {
         const char *name = option->name;
-        bool own = !config_is_set(cfg, name) || (!search->own_data && strcmp(name, "data") == 0) ||
+        bool own = !config_is_set(cfg, name) || (!own_data && strcmp(name, "data") == 0) ||
                    (option->commands & 1u << COMMAND_TRAIN) == 0;
-        for (size_t k = 0; k < sizeof decided / sizeof decided[0] && !own; k++) {
-            own = strcmp(name, decided[k]) == 0;
+        for (const char *const *out = left_out; *out != NULL && !own; out++) {
+            own = strcmp(name, *out) == 0;
         }
         char *value = own ? NULL : config_value_text(cfg, option);
         if (value != NULL && option->type == OPTION_BOOL) {
             printf(" --%s=%s", name, value);
         } else if (value != NULL) {
-            print_value(name, value);
+            plan_print_option(name, value);
         }
         free(value);
     }
+}
+
+/* What the user gave, then what was found. */
+static void print_command(const Search *search, const Config *found, double rate)
+{
+    static const char *const decided[] = {
+        "batch", "lr",  "accum",  "global-batch", "attention", "recompute", "config",
+        "ranks", "ddp", "tokens", "steps",        "epochs",    NULL};
+    plan_print_given(search->cfg, search->own_data, decided);
     static const char *const shown[] = {"batch", "lr",  "accum", "attention", "recompute",
                                         "ranks", "ddp", "steps", "tokens",    "epochs"};
     for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
         const Option *option = config_find(shown[i]);
         char *value = config_value_text(found, option);
         if (i < 2 || strcmp(value, option->initial) != 0) {
-            print_value(shown[i], value);
+            plan_print_option(shown[i], value);
         }
         free(value);
     }

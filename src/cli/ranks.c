@@ -78,9 +78,7 @@ static int launch_again(const Config *cfg, char *const *argv, JobEnd *end)
     return code;
 }
 
-/* This process as so many ranks; returns only when they cannot be started. What they did is all
- * that the command does, and how they ended is its exit status. */
-static int launch(const Config *cfg)
+char **words_of_process(char *const *more)
 {
     FILE *file = fopen("/proc/self/cmdline", "rb");
     char **argv = NULL, *word = NULL;
@@ -92,25 +90,44 @@ static int launch(const Config *cfg)
         argv[count] = NULL;
     }
     mem_checked(errno != ENOMEM ? &room : NULL, room); /* else arguments are missing */
-    JobEnd end = {0};
-    int code = count > 0 ? launch_again(cfg, argv, &end)
-                         : err_set(ERR_FAILED, "--ranks: /proc/self/cmdline cannot be read; start "
-                                               "pacer through mpirun yourself");
-    for (size_t i = 0; i < count; i++) {
-        free(argv[i]);
+    for (; count > 0 && more != NULL && *more != NULL; more++) {
+        argv = mem_realloc(argv, count + 2, sizeof *argv);
+        argv[count++] = mem_strdup(*more);
+        argv[count] = NULL;
     }
-    free(argv);
     free(word);
     if (file != NULL) {
         fclose(file);
     }
+    return argv;
+}
+
+void words_free(char **words)
+{
+    for (char **word = words; word != NULL && *word != NULL; word++) {
+        free(*word);
+    }
+    free(words);
+}
+
+/* This process as so many ranks; returns only when they cannot be started. What they did is all
+ * that the command does, and how they ended is its exit status. */
+static int launch(const Config *cfg, char *const *more)
+{
+    char **argv = words_of_process(more);
+    JobEnd end = {0};
+    int code = argv != NULL
+                   ? launch_again(cfg, argv, &end)
+                   : err_set(ERR_FAILED, "--ranks: /proc/self/cmdline cannot be read; start "
+                                         "pacer through mpirun yourself");
+    words_free(argv);
     if (code == 0) {
         exit(end.status);
     }
     return code;
 }
 
-int ranks_enter(Config *cfg, const char *board, Comm **comm)
+int ranks_enter(Config *cfg, const char *board, char *const *more, Comm **comm)
 {
     *comm = NULL;
     if (comm_is_launched()) {
@@ -133,7 +150,7 @@ int ranks_enter(Config *cfg, const char *board, Comm **comm)
         return err_set(ERR_INPUT, "--min-ranks %lld is more than --ranks %lld",
                        (long long)cfg->min_ranks, (long long)cfg->ranks);
     }
-    return launch(cfg);
+    return launch(cfg, more);
 }
 
 bool ranks_lead(const Comm *comm)

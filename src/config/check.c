@@ -161,7 +161,8 @@ static int check_batch(Config *cfg)
         return 0;
     }
     int code = settle(cfg, names, 2, "accum and global-batch");
-    if (code != 0 || cfg->global_batch == 0) {
+    bool open = cfg->fit && !origin_is_given(kind_of(cfg, config_find("batch")));
+    if (code != 0 || cfg->global_batch == 0 || open) {
         return code;
     }
     if (cfg->global_batch % together != 0) {
@@ -199,8 +200,8 @@ static int check_format(const Config *cfg)
 /* Whether an update has two gradients to compare: of micro-steps, ranks or sequences. */
 static int check_noise(const Config *cfg)
 {
-    if (!cfg->noise_scale || cfg->recommend || cfg->batch * cfg->accum * cfg->ranks > 1 ||
-        cfg->batch_ramp[0] != '\0') {
+    if (!cfg->noise_scale || cfg->recommend || cfg->fit ||
+        cfg->batch * cfg->accum * cfg->ranks > 1 || cfg->batch_ramp[0] != '\0') {
         return 0;
     }
     const Option *option = config_find("noise-scale");
@@ -253,6 +254,87 @@ static int check_branch(const Config *cfg)
     return 0;
 }
 
+/* The next of the words in *list, into a text that starts at *word; its length. 0: none is left. */
+static size_t next_word(const char **list, const char **word)
+{
+    *word = *list + strspn(*list, ", ");
+    size_t length = strcspn(*word, ", ");
+    *list = *word + length;
+    return length;
+}
+
+static bool is_word(const char *name, const char *word, size_t length)
+{
+    return strlen(name) == length && strncmp(name, word, length) == 0;
+}
+
+bool config_fits(const Config *cfg, const Option *option)
+{
+    const char *list = cfg->fit_also, *word;
+    bool may = (option->flags & OPTION_FIT) != 0;
+    for (size_t length; (length = next_word(&list, &word)) > 0;) {
+        may =
+            may || ((option->flags & OPTION_FIT_ALSO) != 0 && is_word(option->name, word, length));
+    }
+    return may && !config_is_set(cfg, option->name);
+}
+
+bool config_fits_batch(const Config *cfg)
+{
+    return cfg->batch_ramp[0] == '\0' && !config_is_set(cfg, "batch") &&
+           !config_is_set(cfg, "accum");
+}
+
+bool config_fit_is_open(const Config *cfg)
+{
+    bool open = config_fits_batch(cfg);
+    for (const Option *option = config_options(); option->name != NULL; option++) {
+        open = open || config_fits(cfg, option);
+    }
+    return cfg->fit && open;
+}
+
+/* --fit-also names what --fit may set, and goes with it. */
+static int check_fit(const Config *cfg)
+{
+    const Option *also = config_find("fit-also");
+    Source source = option_source(cfg, also);
+    const char *list = cfg->fit_also, *word;
+    if (list[0] != '\0' && !cfg->fit) {
+        return source_error(source, also->name, " goes with fit, which looks for settings");
+    }
+    if (cfg->command == COMMAND_PLAN && cfg->json[0] != '\0' && !cfg->fit) {
+        return source_error(option_source(cfg, config_find("json")), "json",
+                            " is written with fit alone; other plans are text");
+    }
+    if (cfg->fit && cfg->recommend) {
+        return source_error(option_source(cfg, config_find("fit")), "fit",
+                            " keeps the update as it is, and recommend looks for another: leave "
+                            "one out");
+    }
+    for (size_t length; (length = next_word(&list, &word)) > 0;) {
+        char names[128] = "", quoted[VALUE_QUOTE_SIZE];
+        size_t used = 0;
+        bool known = false;
+        for (const Option *option = config_options(); option->name != NULL; option++) {
+            bool may = (option->flags & (OPTION_FIT | OPTION_FIT_ALSO)) != 0;
+            known = known || (may && is_word(option->name, word, length));
+            if ((option->flags & OPTION_FIT_ALSO) != 0 && used < sizeof names) {
+                used += (size_t)snprintf(names + used, sizeof names - used, "%s%s",
+                                         used > 0 ? ", " : "", option->name);
+            }
+        }
+        if (!known) {
+            char *own = mem_format("%.*s", (int)length, word);
+            int code = source_error(source, also->name, " %s: that it cannot set; it can %s",
+                                    value_quote(own, quoted), names);
+            free(own);
+            return code;
+        }
+    }
+    return 0;
+}
+
 /* What suits the preset, where the options leave it open. Weights that are trained already (--init)
  * are moved by a smaller rate. */
 static void take_start(Config *cfg)
@@ -290,6 +372,7 @@ int config_check(Config *cfg)
     code = code != 0 ? code : check_batch(cfg);
     code = code != 0 ? code : check_noise(cfg);
     code = code != 0 ? code : check_shards(cfg);
+    code = code != 0 ? code : check_fit(cfg);
     return code != 0 ? code : check_branch(cfg);
 }
 

@@ -166,6 +166,8 @@ typedef struct Config {
     bool graph;           /* replay recorded steps where the device can */
     int64_t threads;      /* 0: all cores */
     int64_t memory_limit; /* bytes; 0: what the machine has */
+    bool fit;             /* settings are to be found, unless they are given */
+    char *fit_also;       /* names of options, separated by commas */
 
     /* ranks */
     int64_t ranks;
@@ -297,8 +299,10 @@ enum {
     OPTION_LIST = 1u << 6, /* OPTION_TEXT: may be given several times, each value becoming a line */
     OPTION_LATER =
         1u << 7, /* came after run ids were given out: at its default it is not in them */
-    OPTION_BREAKS = 1u << 8, /* OPTION_TEXT: may have line breaks and tabs */
-    OPTION_NONE = 1u << 9,   /* the word none stands for -1, below the limits */
+    OPTION_BREAKS = 1u << 8,    /* OPTION_TEXT: may have line breaks and tabs */
+    OPTION_NONE = 1u << 9,      /* the word none stands for -1, below the limits */
+    OPTION_FIT = 1u << 10,      /* a choice that --fit searches: all values compute the same */
+    OPTION_FIT_ALSO = 1u << 11, /* one that it searches when --fit-also names it */
 };
 
 /* What happens when a run goes on from its checkpoint with another value of the option. */
@@ -388,6 +392,12 @@ bool config_is_set(const Config *cfg, const char *name);
 /* "default", "command line", "run.yaml:12", ... into text. The name must exist. */
 #define CONFIG_ORIGIN_SIZE 512
 const char *config_origin(const Config *cfg, const char *name, char text[CONFIG_ORIGIN_SIZE]);
+
+/* What --fit may set of cfg: a choice that is not given and that its row, or --fit-also, lets it
+ * set; the split of an update, unless a part of that is given. Whether anything is left. */
+bool config_fits(const Config *cfg, const Option *option);
+bool config_fits_batch(const Config *cfg);
+bool config_fit_is_open(const Config *cfg);
 
 /* Names of the options that say how long a run is, of which one is given; then NULL. */
 extern const char *const config_lengths[];

@@ -179,7 +179,8 @@ static const Option options[] = {
      "SGD and Muon: part of the last step's direction that stays; auto: 0.9, of Muon 0.95"},
     {"muon-steps", INT(muon_steps, "5", 1, 100), GROUP, STEP, RECORDED, RESULT | LATER,
      "Muon: Newton-Schulz iterations that make a matrix orthogonal"},
-    {"state-dtype", CHOICE(state_dtype, "f32", state_dtypes), GROUP, STEP, RECORDED, RESULT | LATER,
+    {"state-dtype", CHOICE(state_dtype, "f32", state_dtypes), GROUP, STEP, RECORDED,
+     RESULT | LATER | OPTION_FIT_ALSO,
      "type of the optimizer's moments; bf16 rounds them up or down by chance, from the seed, and "
      "with --dtype bf16 keeps of each f32 weight only the 16 bits that the model's copy lacks: 8 "
      "bytes a parameter instead of 14"},
@@ -217,7 +218,7 @@ static const Option options[] = {
      "where to compute; auto: a GPU where there is one; ref is the slow plain-C truth that the "
      "others are tested against"},
     {"dtype", CHOICE(dtype, "auto", dtypes), GROUP, STEP | KERNEL | MACHINE | USE | BIT(EXPORT),
-     RECORDED, RESULT,
+     RECORDED, RESULT | OPTION_FIT_ALSO,
      "type of activations and of the weights they meet; master weights are f32; fp8: bf16, but "
      "linear layers and the head multiply in e4m3 (Hopper, Ada and newer); auto: bf16 on a GPU, "
      "else f32",
@@ -233,7 +234,8 @@ static const Option options[] = {
      "mini-batch of each layer"},
     {"graph", BOOL(graph, "on"), GROUP, STEP, FREE, 0,
      "on a GPU: record a step once and replay it with one launch; the same bits as off"},
-    {"recompute", CHOICE(recompute, "none", recomputes), GROUP, STEP, RECORDED, ROUNDING,
+    {"recompute", CHOICE(recompute, "none", recomputes), GROUP, STEP, RECORDED,
+     ROUNDING | OPTION_FIT,
      "what the backward pass computes again instead of keeping it, each with all before it: "
      "outputs "
      "of norms, of activations, the feed-forward's first product, attention (or TTT), the block; "
@@ -253,6 +255,11 @@ static const Option options[] = {
      ALSO({BIT(TOKENIZER_TRAIN),
            "of the table of words, whose rarest are dropped beyond it; 0: a quarter of the "
            "machine's"})},
+    {"fit", BOOL(fit, "off"), GROUP, TRAINING, FREE, 0,
+     "the fastest split of an update into batch x accum, and recompute, that fit in memory, as far "
+     "as they are not given; predicted from ops measured first. plan shows all, train takes it"},
+    {"fit-also", TEXT(fit_also, "", "OPTION,..."), GROUP, TRAINING, FREE, 0,
+     "with --fit: options it may also set, though they round otherwise: state-dtype, dtype"},
 #undef GROUP
 
 #define GROUP "Ranks"
@@ -424,8 +431,9 @@ static const Option options[] = {
     {"verify", BOOL(verify, "on"), GROUP, BIT(BENCH_STEP) | BIT(BENCH_OPS), NO_RUN, 0,
      "afterwards compare loss, gradients and update of the timed step with those of the CPU, or "
      "of ref for the CPU's"},
-    {"json", TEXT(json, "", "FILE"), GROUP, MACHINE | LINK | USE | BIT(DUEL), NO_RUN, 0,
-     "write the numbers there as JSON; - is standard output, in place of the table"},
+    {"json", TEXT(json, "", "FILE"), GROUP, MACHINE | LINK | USE | BIT(DUEL) | BIT(PLAN), NO_RUN, 0,
+     "write the numbers there as JSON; - is standard output, in place of the table",
+     ALSO({BIT(PLAN), "with --fit: write the table there as JSON; - is standard output"})},
 #undef GROUP
 
 #define GROUP "Audit"

@@ -45,6 +45,10 @@ static Value predict_seconds(const Run *run)
 
 static int plan_run(Config *cfg, Reply *reply)
 {
+    if (config_fit_is_open(cfg)) {
+        return err_set(ERR_INPUT, "--fit: runs that are compared have the settings that the recipe "
+                                  "gives them; `pacer plan --fit` finds some");
+    }
     int code = run_resolve(cfg);
     reply->device = cfg->device;
     reply->dtype = cfg->dtype;

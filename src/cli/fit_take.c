@@ -1,0 +1,275 @@
+/* `pacer train --fit`: the same command once more, as a child that does no more than search. It is
+ * started anew, so that it has as much in memory before its plans as the training will have. It
+ * answers with its exit code, and then with a line for each option, or with the message of its
+ * failure. */
+#include "base/err.h"
+#include "base/escape.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/show.h"
+#include "base/signals.h"
+#include "cli/fit.h"
+#include "cli/ranks.h"
+#include "train/checkpoint.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MIB (1024.0 * 1024.0)
+#define REPLY "PACER_FIT_REPLY" /* in the child's environment: where the answer goes */
+
+/* --- in the child --- */
+
+/* The checkpoint that the run goes on from; NULL: it begins. Without --out the folder is that of
+ * the options as they are before the search, so that the same command finds it again. */
+static int find_checkpoint(const Config *cfg, FILE *reply, char **checkpoint)
+{
+    char id[CONFIG_ID_SIZE];
+    config_run_id(cfg, id);
+    char *dir =
+        cfg->out[0] != '\0' ? mem_strdup(cfg->out) : mem_format("runs/%s-%.8s", cfg->model, id);
+    bool here = strcmp(cfg->resume, "auto") == 0;
+    int code = 0;
+    *checkpoint = NULL;
+    if (here && io_has(dir, "ckpt/latest")) {
+        code = checkpoint_find(dir, checkpoint);
+    } else if (!here && strcmp(cfg->resume, "never") != 0) {
+        code = checkpoint_find(cfg->resume, checkpoint);
+    }
+    if (code == 0 && cfg->out[0] == '\0') {
+        fprintf(reply, "out %s\n", dir);
+    }
+    free(dir);
+    return code;
+}
+
+static void answer_whole(const cJSON *config, const char *name, FILE *reply)
+{
+    double value = json_number(config, name);
+    if (value >= 1) {
+        fprintf(reply, "%s %.0f\n", name, value);
+    }
+}
+
+/* What the checkpoint's run had of what is open. */
+static int keep_settings(const Config *cfg, const char *checkpoint, FILE *reply)
+{
+    StateFile file;
+    int code = state_read(checkpoint, &file);
+    if (code != 0) {
+        return code;
+    }
+    for (const Option *option = config_options(); option->name != NULL; option++) {
+        const char *value = config_fits(cfg, option) ? json_text(file.config, option->name) : NULL;
+        if (value != NULL) {
+            fprintf(reply, "%s %s\n", option->name, value);
+        }
+    }
+    if (config_fits_batch(cfg)) {
+        answer_whole(file.config, "batch", reply);
+        if (cfg->global_batch == 0) {
+            answer_whole(file.config, "accum", reply);
+        }
+    }
+    state_free(&file);
+    if (!cfg->quiet) {
+        escape_printf(stdout, "--fit: as the run has it that goes on from %s\n", checkpoint);
+    }
+    return 0;
+}
+
+static void answer(const Config *cfg, const FitFound *found, FILE *reply)
+{
+    const FitSpace *space = &found->space;
+    const FitCandidate *c = &found->fit.items[found->fit.best];
+    if (space->split) {
+        fprintf(reply, "batch %lld\n", (long long)c->batch);
+    }
+    if (space->split && cfg->global_batch == 0) {
+        fprintf(reply, "accum %lld\n", (long long)fit_accum(space, c));
+    }
+    for (int i = 0; i < space->axis_count; i++) {
+        fprintf(reply, "%s %s\n", space->axes[i].option->name, fit_value_name(found, c, i));
+    }
+    if (!cfg->quiet) {
+        char *settings = fit_settings_text(found, c), rate[SHOW_COUNT_SIZE];
+        double tokens = fit_rate(found, c) * (double)cfg->ranks;
+        escape_printf(stdout,
+                      "--fit takes %s: %.1f MiB planned, %s tok/s predicted, the fastest of %d "
+                      "settings (pacer plan --fit shows them)\n",
+                      settings, (double)c->bytes / MIB, show_count((uint64_t)tokens, true, rate),
+                      found->fit.count);
+        free(settings);
+    }
+}
+
+static int search(Config *cfg, FILE *reply)
+{
+    char *checkpoint = NULL;
+    int code = run_resolve(cfg);
+    code = code != 0 ? code : find_checkpoint(cfg, reply, &checkpoint);
+    if (code == 0 && checkpoint != NULL) {
+        code = keep_settings(cfg, checkpoint, reply);
+    } else if (code == 0) {
+        FitFound found;
+        code = fit_find(cfg, (int)cfg->ranks, &found);
+        if (code == 0) {
+            fit_warn_if_busy(&found);
+            code = found.fit.best >= 0 ? 0 : fit_refuse(&found);
+        }
+        if (code == 0) {
+            answer(cfg, &found, reply);
+        }
+        fit_found_free(&found);
+    }
+    free(checkpoint);
+    return code;
+}
+
+/* Its whole life. */
+static void be_child(Config *cfg, int end)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *reply = open_memstream(&text, &size), *out = fdopen(end, "wb");
+    mem_checked(reply != NULL && out != NULL ? reply : NULL, size);
+    int code = search(cfg, reply);
+    fclose(reply);
+    fprintf(out, "%d\n%s", code, code == 0 ? text : err_message());
+    fclose(out);
+    free(text);
+    config_free(cfg);
+    fflush(NULL);
+    _exit(0);
+}
+
+/* --- in the parent --- */
+
+/* All that the child says; the caller frees it. NULL: an end was asked for. */
+static char *read_reply(int from, size_t *size)
+{
+    char *text = NULL;
+    size_t room = 0;
+    *size = 0;
+    for (;;) {
+        signals_wait_readable(from);
+        if (signals_pending() != 0) {
+            free(text);
+            return NULL;
+        }
+        if (*size + 1 >= room) {
+            room = 2 * room + 4096;
+            text = mem_realloc(text, room, 1);
+        }
+        ssize_t more = read(from, text + *size, room - *size - 1);
+        if (more == 0 || (more < 0 && errno != EINTR)) {
+            text[*size] = '\0';
+            return text;
+        }
+        *size += more > 0 ? (size_t)more : 0;
+    }
+}
+
+/* Options that the reply names, also as words. */
+static int apply(Config *cfg, char *lines, char ***taken)
+{
+    size_t count = 0;
+    int code = 0;
+    char **words = mem_zalloc(1, sizeof *words), *rest = NULL;
+    for (char *line = strtok_r(lines, "\n", &rest); code == 0 && line != NULL;
+         line = strtok_r(NULL, "\n", &rest)) {
+        char *value = strchr(line, ' ');
+        if (value == NULL) {
+            continue;
+        }
+        *value++ = '\0';
+        code = config_set(cfg, line, value);
+        words = mem_realloc(words, count + 2, sizeof *words);
+        words[count++] = mem_format("--%s=%s", line, value);
+        words[count] = NULL;
+    }
+    code = code != 0 ? code : config_check(cfg);
+    if (code != 0) {
+        words_free(words);
+        return code;
+    }
+    *taken = words;
+    return 0;
+}
+
+static int take_reply(Config *cfg, char *reply, char ***taken)
+{
+    char *lines;
+    long code = strtol(reply, &lines, 10);
+    if (*lines != '\n') {
+        return err_set(ERR_FAILED, "--fit: the search ended without an answer");
+    }
+    return code == 0 ? apply(cfg, lines + 1, taken) : err_set((ErrCode)code, "%s", lines + 1);
+}
+
+/* Between fork and exec. */
+static void become_child(char **words, int end)
+{
+    fcntl(end, F_SETFD, 0); /* is the only one that stays open */
+    signals_restore();
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    execv("/proc/self/exe", words);
+    _exit(127);
+}
+
+int fit_take(Config *cfg, char ***taken)
+{
+    int ends[2];
+    const char *reply_to = getenv(REPLY);
+    *taken = NULL;
+    if (reply_to != NULL) {
+        be_child(cfg, (int)strtol(reply_to, NULL, 10));
+    }
+    if (!config_fit_is_open(cfg)) {
+        return 0;
+    }
+    if (comm_is_launched()) {
+        return err_set(ERR_INPUT, "--fit looks for settings before ranks start: let pacer start "
+                                  "them (train --ranks N), or give what `pacer plan --fit` prints");
+    }
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return err_set(ERR_FAILED, "no pipe for --fit: %s", strerror(errno));
+    }
+    char **words = words_of_process(NULL);
+    char end[16];
+    pid_t pid = -1;
+    snprintf(end, sizeof end, "%d", ends[1]);
+    if (words != NULL && setenv(REPLY, end, 1) == 0) {
+        fflush(NULL);
+        pid = fork();
+    }
+    if (pid == 0) {
+        become_child(words, ends[1]);
+    }
+    unsetenv(REPLY);
+    words_free(words);
+    close(ends[1]);
+    size_t size = 0;
+    char *reply = pid > 0 ? read_reply(ends[0], &size) : NULL;
+    close(ends[0]);
+    if (pid < 0) {
+        return err_set(ERR_FAILED, "no process for --fit: %s", strerror(errno));
+    }
+    if (reply == NULL) {
+        kill(pid, SIGTERM);
+    }
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {}
+    int code = reply != NULL ? take_reply(cfg, reply, taken)
+                             : err_set(signals_pending(), "stopped by a signal");
+    free(reply);
+    return code;
+}
