@@ -2,6 +2,7 @@
 # Honest short runs in bad company: each must end with status 0 and pass `pacer check`. Not a test of `make test`, for it
 # takes as long as the machine is slow. PACER names the program, SLOW_IO the library built from tests/slow.
 #   tests/stress.sh [KIND[:COUNT]]...     busy, stop, disk, pipe, terminal, resume; all of them, 10 times each, by default
+#   tests/stress.sh kill                  a rank killed every KILL_EVERY (30) seconds for KILL_FOR (600); once by default
 # A line for each kind: runs, those that did not end with 0, and which checks did not pass how often.
 # shellcheck source=tests/support/program.sh
 source "$(dirname "$0")/support/program.sh"
@@ -81,11 +82,41 @@ kind_resume() { # four legs by other numbers of ranks, some of them stopped half
         ((status == 0)) || return
     done
 }
+kind_kill() { # a rank is killed again and again, and the run has the bits of one that nobody disturbed
+    local every=${KILL_EVERY:-30} lasts=${KILL_FOR:-600} seed=$((100 + $1)) began ends job steps rank kills=0 ended
+    local large=(--model tiny --layers 4 --d-model 128 --heads 4 --ffn 256 --context 64 --data builtin:bytes --batch 4
+        --lr 1e-3 --log-every 10 --threads 1 --ranks 2 --oversubscribe --ddp zero3 --bucket-mb 0 --save async --seed $seed)
+    began=$(date +%s%N)
+    "$PACER" train "${large[@]}" --steps 200 --out pace >/dev/null 2>err || fail "pace"
+    steps=$((lasts * 200 * 1000 / (($(date +%s%N) - began) / 1000000)))
+    # A tenth of the time between two kills, or less, is lost with each.
+    large+=(--steps $steps --save-every $((steps * every / lasts / 10 + 1)))
+    "$PACER" train "${large[@]}" --restarts $((lasts / every + 1)) --out run >/dev/null 2>err &
+    job=$! began=$SECONDS ends=$((SECONDS + lasts))
+    for ((next = began + every; next <= ends; next += every)); do
+        while ((SECONDS < next)) && kill -0 $job 2>/dev/null; do sleep 0.2; done
+        kill -0 $job 2>/dev/null || break
+        rank=$(ranks_of $job '--out run$' | shuf -n 1)
+        [[ -z $rank ]] || { kill -KILL "$rank" && kills=$((kills + 1)); }
+    done
+    wait $job
+    status=$? ended=$((SECONDS - began))
+    "$PACER" train "${large[@]}" --out calm >/dev/null 2>err.calm || fail "calm"
+    local file
+    for file in model optimizer; do
+        cmp "calm/ckpt/latest/$file.safetensors" "run/ckpt/latest/$file.safetensors" || status=1
+    done
+    losses() { sed -n 's/.*"step":\([0-9]*\),.*"loss":\([0-9.e+-]*\).*/\1 \2/p' "$1/metrics.jsonl"; }
+    cmp <(losses calm) <(losses run) || status=1
+    echo "kill: $steps steps in $ended s, $kills kills, $(grep -c 'starting again' err) restarts, status $status"
+    rm -rf calm pace
+}
 
 wanted=("$@")
 ((${#wanted[@]})) || wanted=(busy stop disk pipe terminal resume)
 for entry in "${wanted[@]}"; do
     kind=${entry%:*} count=10 bad=0
+    [[ $kind != kill ]] || count=1
     [[ $entry != *:* ]] || count=${entry#*:}
     : >verdicts
     for ((i = 0; i < count; i++)); do
