@@ -1,7 +1,7 @@
 #pragma once
 /* A file that grows by whole lines. While its disk is full, or a quota used up, lines wait in
  * memory and go, in order, with the first one that there is room for: training goes on meanwhile.
- * What a write leaves of a line is cut off at once, and no line is there without those before it. */
+ * What a write leaves of a line is cut off at once; no line is there without those before it. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
