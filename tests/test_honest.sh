@@ -63,6 +63,7 @@ if [[ ${#ranks[@]} -gt 1 ]]; then
     env LD_PRELOAD="$slow" SLOW_FILE=run.json:1.5 "$PACER" train "${small[@]/2e-3/100}" --steps 2000 --warmup 0 --clip 0 \
         --quiet --out wild --ranks 2 >out 2>err
     grep -q 'became' err || fail "the run does not diverge"
+    grep -q -- '--clip 1 (now off)' err || fail "what to do about it: $(grep became err)"
     grep -q '"status":[[:space:]]*"failed"' wild/run.json || fail "diverged: $(grep status wild/run.json)"
 fi
 

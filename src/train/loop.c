@@ -222,14 +222,16 @@ static int diverged(Session *s)
     if (trainer_overflow(&s->trainer, tensor)) {
         snprintf(where, sizeof where, " (the first that --dtype fp8 could not hold: %s)", tensor);
     }
+    char clip[48] = "--clip 1 (now off)";
+    if (s->run.cfg->clip > 0) {
+        snprintf(clip, sizeof clip, "a smaller --clip (now %g)", s->run.cfg->clip);
+    }
     int64_t step = s->first_step + s->trainer.fetched;
     return err_set(
         ERR_FAILED,
         "the %s became %f at step %lld%s; no checkpoint was written since it happened. Try a lower "
-        "--lr (now %g), a longer --warmup (now %lld steps) or a smaller --clip (now %g), and "
-        "check the data",
-        what, value, (long long)step, where, s->run.cfg->lr, (long long)s->run.length.warmup,
-        s->run.cfg->clip);
+        "--lr (now %g), a longer --warmup (now %lld steps) or %s, and check the data",
+        what, value, (long long)step, where, s->run.cfg->lr, (long long)s->run.length.warmup, clip);
 }
 
 static int stop_on_signal(Session *s, int signal)
