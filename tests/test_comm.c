@@ -389,6 +389,36 @@ static void test_comm__explains_many_ranks_in_few_words(void **state)
                                  "392 more have waited 1 s in sum 5 for them"));
 }
 
+/* The last rank may have come only when the others had waited for too long: all of them then wait
+ * as long again, but no longer. */
+static void test_comm__gives_up_on_who_is_missed(void **state)
+{
+    (void)state;
+    Ranks r;
+    ranks_open(&r);
+    BoardWait wait = {3, RANKS, 9, "barrier 'record'", 12.5, false, r.first, r.second};
+    for (int i = 1; i < RANKS; i++) {
+        board_enter(r.boards[i], 9, "barrier 'record'");
+    }
+    BoardMet met = {0};
+    ranks_read(&r, -1);
+    assert_true(board_gives_up(&wait, &met)); /* rank 0 is behind */
+    assert_true(board_waited(&wait, &met) == 12.5);
+    board_enter(r.boards[0], 9, "barrier 'record'");
+    ranks_read(&r, 0);
+    assert_true(board_gives_up(&wait, &met)); /* and now there, but silent */
+    ranks_read(&r, -1);
+    assert_false(board_gives_up(&wait, &met));
+    wait.waited_s = 20;
+    assert_true(board_waited(&wait, &met) == 7.5);
+    wait.waited_s = 25;
+    assert_true(board_waited(&wait, &met) == 12.5);
+    assert_true(board_gives_up(&wait, &met));
+    wait.number = 10; /* what was found of an earlier one says nothing of this */
+    assert_true(board_waited(&wait, &met) == 25);
+    ranks_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -403,6 +433,7 @@ int main(void)
         cmocka_unit_test(test_comm__board_ignores_other_jobs_and_files),
         cmocka_unit_test(test_comm__explains_who_is_behind),
         cmocka_unit_test(test_comm__explains_silence_and_ignorance),
+        cmocka_unit_test(test_comm__gives_up_on_who_is_missed),
         cmocka_unit_test(test_comm__explains_devices_by_their_own_count),
         cmocka_unit_test(test_comm__explains_many_ranks_in_few_words),
     };

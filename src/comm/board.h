@@ -61,6 +61,21 @@ void board_explain_end(const BoardWait *wait, int rank, const BoardEntry *entry,
 /* The first rank that board_explain names; -1: it names none. */
 int board_missed(const BoardWait *wait);
 
+/* A collective that all ranks were found in, alive, by one that had waited for so long. Zeroed:
+ * there is none. */
+typedef struct {
+    int64_t number;
+    double waited_s;
+} BoardMet;
+
+/* What counts of a wait: since all were found to be there, if they were, as the last may have come
+ * only then. */
+double board_waited(const BoardWait *wait, const BoardMet *met);
+
+/* After too long a wait, with readings: false, and *met is set, where all are there for the first
+ * time that it is asked. */
+bool board_gives_up(const BoardWait *wait, BoardMet *met);
+
 /* The lowest rank that is alive and inside what `wait` waits for: the one to speak for all of
  * them, by the two readings. */
 int board_speaker(const BoardWait *wait);

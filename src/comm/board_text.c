@@ -99,6 +99,20 @@ int board_missed(const BoardWait *wait)
     return -1;
 }
 
+double board_waited(const BoardWait *wait, const BoardMet *met)
+{
+    return wait->waited_s - (met->number == wait->number ? met->waited_s : 0);
+}
+
+bool board_gives_up(const BoardWait *wait, BoardMet *met)
+{
+    if (board_missed(wait) >= 0 || met->number == wait->number) {
+        return true;
+    }
+    *met = (BoardMet){wait->number, wait->waited_s};
+    return false;
+}
+
 static void say_what(FILE *to, const BoardWait *wait)
 {
     fprintf(to, "%s %lld", wait->what, (long long)wait->number);

@@ -89,12 +89,8 @@ bool comm_device_overdue(Comm *comm, int64_t number, double waited_s, char reaso
                       .what = "GPU collective",
                       .waited_s = waited_s,
                       .on_device = true};
-    bool overdue = comm->options.timeout_s > 0 && waited_s > comm->options.timeout_s;
-    if (overdue) {
-        _Static_assert(COMM_REASON_SIZE >= BOARD_TEXT_SIZE, "room for the reason");
-        wait_explain(comm, wait, reason);
-    }
-    return overdue;
+    _Static_assert(COMM_REASON_SIZE >= BOARD_TEXT_SIZE, "room for the reason");
+    return wait_is_over(comm, wait, &comm->device_met, reason);
 }
 
 int channel_open(Comm *comm, Backend *backend, Channel **out)

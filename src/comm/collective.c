@@ -52,6 +52,7 @@ struct Engine {
     double moved;    /* clock when something last arrived */
     double looked;   /* clock */
     double death;    /* clock when a dead rank was seen; 0: none was */
+    BoardMet met;
 };
 
 /* How the data of one collective lies: part k of rank k, each cut in pieces. */
@@ -129,12 +130,8 @@ static int rest(Engine *e, int polls, long *sleep_ns)
         wait_explain_end(e->comm, &wait, dead, text);
         return err_set(ERR_FAILED, "%s", text);
     }
-    double timeout = e->comm->options.timeout_s;
-    if (timeout > 0 && wait.waited_s > timeout) {
-        wait_explain(e->comm, wait, text);
-        return err_set(ERR_FAILED, "%s", text);
-    }
-    return 0;
+    bool over = wait_is_over(e->comm, wait, &e->met, text);
+    return over ? err_set(ERR_FAILED, "%s", text) : 0;
 }
 
 static int finish(Engine *e, Flight *flight)
@@ -157,6 +154,7 @@ static int finish(Engine *e, Flight *flight)
         }
         e->moved = clock_seconds();
         e->death = 0;
+        e->met = (BoardMet){0};
     }
     flight->count = 0;
     return 0;

@@ -19,6 +19,7 @@ struct Comm {
     Peer *peers; /* (ranks) */
     char library[MPI_MODULE_TEXT];
     Board *board;
+    BoardMet device_met;
     Worker *worker; /* NULL: one rank */
 };
 
@@ -49,8 +50,9 @@ void worker_abort(Worker *worker, int status) __attribute__((noreturn));
 /* The worker is asked to end the job: waits of the engine stop. */
 bool worker_is_ending(Worker *worker);
 
-/* wait.c: what a rank that has waited for too long finds out and says. */
-void wait_explain(Comm *comm, BoardWait wait, char text[BOARD_TEXT_SIZE]);
+/* wait.c: what a rank that has waited for too long finds out and says. True: it gives up, and text
+ * has the reason. */
+bool wait_is_over(Comm *comm, BoardWait wait, BoardMet *met, char text[BOARD_TEXT_SIZE]);
 /* A rank of this machine that is no more, or -1. */
 int wait_find_dead(const Comm *comm);
 void wait_explain_end(Comm *comm, const BoardWait *wait, int dead, char text[BOARD_TEXT_SIZE]);

@@ -33,28 +33,42 @@ static void read_all(Comm *comm, BoardEntry *entries)
     }
 }
 
-void wait_explain(Comm *comm, BoardWait wait, char text[BOARD_TEXT_SIZE])
+/* Fills the readings of wait. */
+static void read_twice(Comm *comm, BoardEntry *first, BoardEntry *second)
 {
+    read_all(comm, first);
+    double apart = comm->local_ranks < comm->ranks ? APART_FAR : APART_HERE;
+    for (double slept = 0; slept < apart; slept += 0.1) {
+        board_beat(comm->board);
+        sleep_for(0.1);
+    }
+    read_all(comm, second);
+}
+
+bool wait_is_over(Comm *comm, BoardWait wait, BoardMet *met, char text[BOARD_TEXT_SIZE])
+{
+    double timeout = comm->options.timeout_s;
+    if (timeout <= 0 || board_waited(&wait, met) <= timeout) {
+        return false;
+    }
     BoardEntry *first = mem_zalloc((size_t)comm->ranks, sizeof *first);
     BoardEntry *second = mem_zalloc((size_t)comm->ranks, sizeof *second);
     if (comm->options.board != NULL) {
-        read_all(comm, first);
-        double apart = comm->local_ranks < comm->ranks ? APART_FAR : APART_HERE;
-        for (double slept = 0; slept < apart; slept += 0.1) {
-            board_beat(comm->board);
-            sleep_for(0.1);
-        }
-        read_all(comm, second);
+        read_twice(comm, first, second);
     }
     wait.first = first;
     wait.second = second;
-    board_explain(&wait, text);
-    launch_tell_lost(text, board_missed(&wait));
-    if (board_speaker(&wait) != comm->rank) {
-        sleep_for(TURN);
+    bool over = board_gives_up(&wait, met);
+    if (over) {
+        board_explain(&wait, text);
+        launch_tell_lost(text, board_missed(&wait));
+        if (board_speaker(&wait) != comm->rank) {
+            sleep_for(TURN);
+        }
     }
     free(first);
     free(second);
+    return over;
 }
 
 int wait_find_dead(const Comm *comm)
