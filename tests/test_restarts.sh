@@ -9,13 +9,15 @@ if [[ $("$PACER" --version) != *"with "*MPI* ]] || ! command -v mpirun >/dev/nul
     exit 0
 fi
 steps=2000
+slow=$(dirname "$PACER")/tests/libslow_io.so # disturbed runs wait for each line, so that they do not end before they are disturbed
 
 small=(--data builtin:bytes --layers 1 --d-model 32 --heads 2 --ffn 64 --context 32 --seq 32 --threads 1 --batch 2
-    --log-every 20 --save-every 20 --keep 3 --quiet --ranks 2 --comm-timeout 12)
+    --log-every 20 --save-every 20 --keep 3 --quiet --ranks 2 --comm-timeout 30)
 "$PACER" train --model tiny "${small[@]}" --steps $steps --out calm >out 2>err || fail "undisturbed"
 
 # Each time when it has got on since it was started again: at a checkpoint that was not there then.
-"$PACER" train --model tiny "${small[@]}" --steps $steps --restarts 9 --out rough >log 2>&1 &
+env LD_PRELOAD="$slow" SLOW_FILE=metrics.jsonl:0.1 "$PACER" train --model tiny "${small[@]}" --steps $steps --restarts 9 \
+    --out rough >log 2>&1 &
 job=$!
 times=0
 for signal in KILL KILL STOP; do
@@ -46,7 +48,7 @@ expect 0 'checks, the worst' check rough
 few=(--model tiny --data builtin:bytes --layers 1 --d-model 32 --heads 2 --ffn 64 --context 32 --seq 32 --threads 1 --batch 2
     --accum 2 --log-every 10 --save-minutes 0 --quiet --ranks 3 --steps 300)
 "$PACER" train "${few[@]}" --out whole >out 2>err || fail "three ranks"
-"$PACER" train "${few[@]}" --restarts 9 --min-ranks 2 --out fewer >log 2>&1 &
+env LD_PRELOAD="$slow" SLOW_FILE=metrics.jsonl:0.5 "$PACER" train "${few[@]}" --restarts 9 --min-ranks 2 --out fewer >log 2>&1 &
 job=$!
 for times in 0 1; do
     await '(($(grep -c "starting again" log) == times)) && [[ -s fewer/metrics.jsonl && -n $(ranks_of $job "--out fewer\$") ]]'
