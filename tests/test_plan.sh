@@ -11,6 +11,7 @@ expect 0 'Predicted, not measured: up to 48 ranks' "${small[@]}" --ranks 48 --li
 grep -q '^  assumed   between nodes: ib400, .* us a message, .* GB/s for each rank' out || fail "the link is not named"
 grep -q '^  assumed   8 ranks to a node' out || fail "the nodes are not named"
 grep -q '^  assumed   in a node: nvlink' out || fail "the link in a node is not named"
+grep -q '^  assumed   from zero1 on .* efficiency may pass 100 %' out || fail "why efficiency may pass 100 % is not said"
 grep -q "^  measured  one rank's step here, median of" out || fail "what was measured is not named"
 # Behind the plan no line stands without a label.
 sed -n '/^Predicted/,$p' out | grep -vE '^Predicted, not measured: |^  (predicted|measured |assumed  ) ' >unlabelled

@@ -68,6 +68,8 @@ static void print_assumptions(const PredictModel *model, int64_t together)
     printf("  assumed   all-reduce by ring or tree, the faster; reduce-scatter and all-gather by "
            "ring\n");
     printf("  assumed   ranks are equally fast, data is there in time\n");
+    printf("  assumed   from zero1 on each rank updates only its part of the parameters, so that "
+           "efficiency may pass 100 %%\n");
     if (together == 0) {
         printf("  assumed   communication has no core of its own: it gets on when the computation "
                "has ended\n");
