@@ -144,6 +144,20 @@ expect 2 'heads' train --config base.yaml --heads 5 --out x
 expect 2 'did you mean tiny?' train --config base.yaml --model tinny --out x
 expect 2 'base.yaml' train --config base.yaml --out base.yaml
 PACER_SIMD=base expect 2 'bf16' train --config base.yaml --dtype bf16 --out x
+
+# In bf16, where the processor multiplies in it: nearly the losses of f32, and the same bits again, recomputed or not.
+if "$PACER" plan --config base.yaml --dtype bf16 >out 2>err; then
+    train --steps 8 --out wide
+    train --steps 8 --dtype bf16 --out low
+    train --steps 8 --dtype bf16 --recompute block --out low-again
+    same low low-again || fail "two equal runs in bf16 differ"
+    [[ $(losses wide | wc -l) == 9 && $(losses wide) != "$(losses low)" ]] || fail "bf16 has the losses of f32"
+    paste <(losses wide) <(losses low) | sed 's/[^0-9.\t][^\t]*://g' |
+        awk '{ d = $1 - $2; if (d > 0.01 || d < -0.01) bad = 1 } END { exit bad || NR != 9 }' || fail "far from f32: $(losses low)"
+else
+    grep -q 'give --device ref' err || fail "a refusal of bf16 without a remedy"
+fi
+
 expect 3 'largest that fits is --batch' train --config base.yaml --batch 100000 --threads 1 --memory-limit "$(limit 64)" --out oom
 grep -q '"status":[[:space:]]*"oom"' oom/run.json || fail "a refused plan is not recorded as oom"
 expect 3 'not even --batch 1' plan --config base.yaml --memory-limit 10k

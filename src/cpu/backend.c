@@ -6,15 +6,16 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "cpu/amx/product.h"
+#include "cpu/bf16/product.h"
 #include "cpu/sgemm.h"
 #include "cpu/threads.h"
 #include "ref/ref.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#ifdef PACER_ISA_AMX
+#ifdef PACER_HAVE_TILES
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -81,7 +82,7 @@ static int choose_isa(Isa *chosen)
     return err_set(ERR_INPUT, "PACER_SIMD=%s: no such instruction set; use base, v3 or v4", wanted);
 }
 
-#ifdef PACER_ISA_AMX
+#ifdef PACER_HAVE_TILES
 
 /* Bits of leaf 7 of cpuid and of XCR0, and the kernel's call by which a process asks for tiles. */
 #define CPUID_AMX (1u << 22 | 1u << 24) /* products in bf16, tiles */
@@ -102,19 +103,39 @@ static bool has_amx(void)
            syscall(SYS_arch_prctl, REQUEST_STATE, STATE_TILES) == 0;
 }
 
-#define NO_TILES                                                                             \
-    "needs AMX on a CPU (Intel Xeon from Sapphire Rapids on), which this one does not have " \
-    "or does not offer here"
+#endif
 
-#else
+static const BfEngine *engines[3]; /* best first, NULL after the last */
 
-static bool has_amx(void)
+static void find_engines(void)
 {
-    return false;
+    int count = 0;
+#ifdef PACER_HAVE_TILES
+    if (cpu_level() == 2 && has_amx()) {
+        engines[count++] = &product_tiles;
+    }
+#endif
+#ifdef PACER_HAVE_PAIRS
+    if (cpu_level() == 2 && __builtin_cpu_supports("avx512bf16")) {
+        engines[count++] = &product_pairs;
+    }
+#endif
+    (void)count;
 }
 
-#define NO_TILES "on a CPU needs AMX, for which this build has no code"
+const BfEngine *const *cpu_bf16_engines(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find_engines);
+    return engines;
+}
 
+#ifdef PACER_ISA_BF16
+#define NO_ENGINE                                                                                  \
+    "needs AMX or AVX-512 BF16 on a CPU (Intel Xeon from Sapphire Rapids on, AMD from Zen 4 on), " \
+    "which this one does not have or does not offer here"
+#else
+#define NO_ENGINE "on a CPU needs AMX or AVX-512 BF16, for which this build has no code"
 #endif
 
 #define BF16_REMEDY ": leave it out for f32, or give --device ref for a slow exact run"
@@ -125,7 +146,7 @@ const char *cpu_no_bf16(void)
     if (choose_isa(&isa) == 0 && strcmp(isa.name, "v4") != 0 && getenv("PACER_SIMD") != NULL) {
         return "is not possible with PACER_SIMD below v4: unset it, or leave --dtype out for f32";
     }
-    return has_amx() ? NULL : NO_TILES BF16_REMEDY;
+    return cpu_bf16_engines()[0] != NULL ? NULL : NO_ENGINE BF16_REMEDY;
 }
 
 /* Zeroed at once, by all threads: the pages are then really there, so that what is available stays
@@ -180,17 +201,17 @@ static const char *ttt_refusal(const Backend *backend, const TttShape *shape, DT
 /* The table for bf16, over the reference's: what has kernels in it, and what takes any type. */
 static void fill_low(CpuBackend *cpu)
 {
-#ifdef PACER_ISA_AMX
+#ifdef PACER_ISA_BF16
     const Ops *ops = &cpu->backend.ops;
     cpu->low = cpu->ref;
     cpu->low.adamw = ops->adamw;
     cpu->low.sgd = ops->sgd;
     cpu->low.cast = ops->cast;
     cpu->low.checksum = ops->checksum;
-    kernels_fill_amx(&cpu->low);
+    kernels_fill_bf16(&cpu->low);
     matmul_fill(&cpu->low);
     cpu->backend.low_ops = &cpu->low;
-    size_t bytes = product_space_amx(cpu->backend.threads);
+    size_t bytes = product_bf16_space(cpu->backend.threads);
     cpu->packed = mem_checked(mem_try_aligned(bytes), bytes);
 #else
     (void)cpu;

@@ -1,7 +1,8 @@
 #pragma once
 /* The CPU backend's own view of itself, for the files of src/cpu and for reports. Its operations
- * are for f32 and, where the processor has AMX, for bf16; those of other element types are the
- * reference's (Backend.other_ops). */
+ * are for f32 and, where the processor has products for it, for bf16; those of other element types
+ * are the reference's (Backend.other_ops). */
+#include "cpu/bf16/product.h"
 #include "tensor/ctx.h"
 
 /* Room for a block of rows of a product whose result goes where one of the fused op's inputs is, or
@@ -14,7 +15,7 @@ typedef struct {
     Ops ref, low;    /* low: for bf16 */
     const char *isa;
     void *block;  /* CPU_BLOCK_BYTES */
-    void *packed; /* what products in bf16 need (amx/product.h); NULL: there are none */
+    void *packed; /* what products in bf16 need (bf16/product.h); NULL: there are none */
 } CpuBackend;
 
 static inline const CpuBackend *cpu_backend(const Ctx *c)
@@ -33,7 +34,11 @@ int cpu_level(void);
 void kernels_fill_base(Ops *ops);
 void kernels_fill_v3(Ops *ops);
 void kernels_fill_v4(Ops *ops);
-void kernels_fill_amx(Ops *ops); /* for bf16; only where the build made them (PACER_ISA_AMX) */
+void kernels_fill_bf16(Ops *ops); /* for bf16; only where the build made them (PACER_ISA_BF16) */
+
+/* What this build, processor and kernel have for products in bf16, best first, NULL after the
+ * last. */
+const BfEngine *const *cpu_bf16_engines(void);
 
 /* Why this machine or build does not compute in bf16, and what to do; NULL: it does. */
 const char *cpu_no_bf16(void);

@@ -1,5 +1,5 @@
-/* Linear maps of many rows by the library's matrix product (sgemm.h), in bf16 by tiles
- * (amx/product.h). The bias of a forward costs nothing extra: in f32 rows of y are set to it and
+/* Linear maps of many rows by the library's matrix product (sgemm.h), in bf16 by pacer's own
+ * (bf16/product.h). The bias of a forward costs nothing extra: in f32 rows of y are set to it and
  * the product is added, where a plain product would have set them to zero first.
  * linear_gelu_forward stays composed: cut into blocks of rows that keep gelu's input in the cache,
  * the product loses more to packing the weights again for each block than gelu gains. Products are
@@ -7,7 +7,7 @@
 #include "cpu/cpu.h"
 
 #include "base/assert.h"
-#include "cpu/amx/product.h"
+#include "cpu/bf16/product.h"
 #include "cpu/sgemm.h"
 #include "cpu/threads.h"
 
@@ -33,7 +33,7 @@ static int64_t block_rows(Tensor t, DType dtype)
     return rows;
 }
 
-/* out (m,n) = or += a b, in f32 or, from matrices in bf16, as amx/product.h has it. bias (n), of
+/* out (m,n) = or += a b, in f32 or, from matrices in bf16, as bf16/product.h has it. bias (n), of
  * bf16 alone: added. */
 static void multiply(const Ctx *c, bool a_transposed, bool b_transposed, int64_t m, int64_t n,
                      int64_t k, Tensor a, Tensor b, Tensor bias, Tensor out, Mode mode)
@@ -43,19 +43,20 @@ static void multiply(const Ctx *c, bool a_transposed, bool b_transposed, int64_t
         sgemm(threads, a_transposed, b_transposed, m, n, k, a.data, b.data, out.data, n, mode);
         return;
     }
-#ifdef PACER_ISA_AMX
-    product_amx(threads, cpu_backend(c)->packed,
-                (BfProduct){.a_transposed = a_transposed,
-                            .b_transposed = b_transposed,
-                            .m = m,
-                            .n = n,
-                            .k = k,
-                            .a = a.data,
-                            .b = b.data,
-                            .bias = tensor_given(bias) ? bias.data : NULL,
-                            .out = out.data,
-                            .wide = out.dtype == DT_F32,
-                            .mode = mode});
+#ifdef PACER_ISA_BF16
+    product_bf16(threads, cpu_backend(c)->packed,
+                 (BfProduct){.engine = *cpu_bf16_engines(),
+                             .a_transposed = a_transposed,
+                             .b_transposed = b_transposed,
+                             .m = m,
+                             .n = n,
+                             .k = k,
+                             .a = a.data,
+                             .b = b.data,
+                             .bias = tensor_given(bias) ? bias.data : NULL,
+                             .out = out.data,
+                             .wide = out.dtype == DT_F32,
+                             .mode = mode});
 #else
     (void)bias;
     PACER_ASSERT(false, "no products in %s", dtype_name(a.dtype));

@@ -2,7 +2,7 @@
 
 #include "base/assert.h"
 #include "base/log.h"
-#include "cpu/amx/product.h"
+#include "cpu/bf16/product.h"
 #include "cpu/cpu.h"
 #include "cpu/threads.h"
 
@@ -29,10 +29,17 @@
 void product_square(int threads, DType dtype, void *space, int64_t n, const void *a, const void *b,
                     float *out)
 {
-#ifdef PACER_ISA_AMX
+#ifdef PACER_ISA_BF16
     if (dtype == DT_BF16) {
-        BfProduct product = {.m = n, .n = n, .k = n, .a = a, .b = b, .out = out, .wide = true};
-        product_amx(threads, space, product);
+        product_bf16(threads, space,
+                     (BfProduct){.engine = *cpu_bf16_engines(),
+                                 .m = n,
+                                 .n = n,
+                                 .k = n,
+                                 .a = a,
+                                 .b = b,
+                                 .out = out,
+                                 .wide = true});
         return;
     }
 #endif
@@ -43,8 +50,8 @@ void product_square(int threads, DType dtype, void *space, int64_t n, const void
 
 size_t product_space(int threads, DType dtype)
 {
-#ifdef PACER_ISA_AMX
-    return dtype == DT_BF16 ? product_space_amx(threads) : 0;
+#ifdef PACER_ISA_BF16
+    return dtype == DT_BF16 ? product_bf16_space(threads) : 0;
 #else
     (void)threads, (void)dtype;
     return 0;

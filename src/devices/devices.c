@@ -30,8 +30,8 @@ static const Device devices[DEVICE_COUNT] = {
     [DEVICE_CPU] = {.open = open_cpu,
                     .dtype = DT_F32,
                     .no_bf16 = cpu_no_bf16,
-                    .no_fp8 = "is not supported on the CPU: take f32, or bf16 where it has AMX, or "
-                              "give --device ref for a slow exact run",
+                    .no_fp8 = "is not supported on the CPU: take f32, or bf16 where it has "
+                              "products for it, or give --device ref for a slow exact run",
                     .bf16_weights = true},
     [DEVICE_CUDA] = {.count = cuda_devices, .open = open_cuda, .dtype = DT_BF16},
     [DEVICE_REF] = {.open = open_ref, .dtype = DT_F32},

@@ -2,7 +2,7 @@
 /* Every file of this folder is compiled once per instruction set, with PACER_ISA set to base, v3 or
  * v4 (x86-64 levels; only base elsewhere). All its functions are static but one, which puts them
  * into a table of operations and carries the instruction set in its name: norm_fill_v4. Most are
- * compiled once more for activations in bf16, as amx (PACER_ELEM_BF16; vec.h: Elem). */
+ * compiled once more for activations in bf16, as bf16 (PACER_ELEM_BF16; vec.h: Elem). */
 #include "tensor/ops.h"
 
 #ifndef PACER_ISA

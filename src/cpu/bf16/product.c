@@ -1,25 +1,18 @@
-/* The product of bf16 matrices in AMX tiles, sums in f32. A tile is 16 rows of 64 bytes: 16 x 32
- * elements of a, 32 x 16 of b with pairs of rows interleaved, 16 x 16 sums. Eight tiles hold a
- * block of 32 x 32 sums, 32 x 32 of a and 32 x 32 of b: 65,536 FLOP for 4 KiB loaded, 64 bytes a
- * cycle at the tiles' full speed, which L1 gives and L2 does not quite. So 32 columns of b, STEP
- * rows deep (32 KiB), stay in L1 while the rows of a pass by.
- *
- * b is packed first, by all threads, zeros past its edges; then each thread makes rows or columns
- * of its own. a is read where it lies, or packed when it is transposed. Sums run over k in one
- * order, whatever the threads: in the tiles to STEP, then on in f32. */
-#include "cpu/amx/product.h"
+/* The product of bf16 matrices, sums in f32. b is packed first, by all threads, into steps of 32 of
+ * k by 32 columns, pairs of rows interleaved, zeros past its edges; then each thread makes rows or
+ * columns of its own. 32 columns of b, as deep as L1 has room for, stay there while the rows of a
+ * pass by. a is read where it lies, or packed when it is transposed. Sums run over k in one order,
+ * whatever the threads: in the engine's registers, then on in f32. */
+#include "cpu/bf16/engine.h"
 
 #include "base/assert.h"
-#include "cpu/kernels/vec.h"
 #include "cpu/threads.h"
 
 #include <immintrin.h>
 #include <omp.h>
 
-#define BLOCK 32                        /* rows and columns of sums, and k of a step */
-#define STEP 512                        /* k of b that stays in L1 */
+#define STEP 512                        /* of k, of a transposed a that is packed */
 #define ROWS 1024                       /* of a for a thread at a time, which L2 has */
-#define TILES_BYTES (BLOCK * BLOCK * 2) /* two tiles of a or b: 32 x 32 elements */
 #define PACKED_BYTES ((size_t)16 << 20) /* of b */
 #define SUMS_BYTES (ROWS * BLOCK * 4)   /* blocks of sums, each (32, 32) */
 #define TAIL_BYTES (ROWS * BLOCK * 2)   /* the last k of a, where 32 does not divide k */
@@ -29,89 +22,9 @@
 /* Fewer operations than this are not worth waking the other threads for. */
 #define THREADS_WORTH_FLOPS 2e7
 
-size_t product_space_amx(int threads)
+size_t product_bf16_space(int threads)
 {
     return PACKED_BYTES + (size_t)threads * THREAD_BYTES;
-}
-
-typedef struct {
-    uint8_t palette, start, zeros[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-} TileConfig;
-
-/* Tiles by number, as macros: compilers paste them into the names of registers. */
-#define SUM_00 0
-#define SUM_01 1
-#define SUM_10 2
-#define SUM_11 3
-#define A_0 4
-#define A_1 5
-#define B_0 6
-#define B_1 7
-
-/* Tiles for a block of so many rows of a, 1 to 32. */
-static void configure(int64_t rows)
-{
-    TileConfig config = {.palette = 1};
-    for (int tile = 0; tile < 8; tile++) {
-        bool lower = tile == SUM_10 || tile == SUM_11 || tile == A_1, of_b = tile >= B_0;
-        int64_t given = lower ? rows - 16 : lesser(rows, 16);
-        config.row_bytes[tile] = 64;
-        config.rows[tile] = (uint8_t)(of_b || given < 1 ? 16 : given);
-    }
-    _tile_loadconfig(&config);
-}
-
-/* Where the tiles of a block of a lie: `row` bytes between rows, `half` to the tile of the lower 16
- * rows, `step` to the next 32 of k. tail, unless NULL: (32, 32) for the last step. */
-typedef struct {
-    const char *at, *tail;
-    int64_t row, half, step;
-} Rows;
-
-#define LOAD_SUMS(tile, at) _tile_loadd(tile, at, BLOCK * 4)
-
-/* sums (32, 32) = or += a times b of so many steps of 32. two: there are more than 16 rows. */
-VEC_INLINE void multiply_block(bool two, Rows a, const char *b, int64_t steps, float *sums,
-                               bool add)
-{
-    if (add) {
-        LOAD_SUMS(SUM_00, sums);
-        LOAD_SUMS(SUM_01, sums + 16);
-        if (two) {
-            LOAD_SUMS(SUM_10, sums + 16 * BLOCK);
-            LOAD_SUMS(SUM_11, sums + 16 * BLOCK + 16);
-        }
-    } else {
-        _tile_zero(SUM_00);
-        _tile_zero(SUM_01);
-        if (two) {
-            _tile_zero(SUM_10);
-            _tile_zero(SUM_11);
-        }
-    }
-    for (int64_t step = 0; step < steps; step++, b += TILES_BYTES, a.at += a.step) {
-        if (a.tail != NULL && step == steps - 1) {
-            a = (Rows){a.tail, NULL, 64, 16 * 64, 0};
-        }
-        _tile_loadd(B_0, b, 64);
-        _tile_loadd(A_0, a.at, a.row);
-        _tile_loadd(B_1, b + TILES_BYTES / 2, 64);
-        _tile_dpbf16ps(SUM_00, A_0, B_0);
-        _tile_dpbf16ps(SUM_01, A_0, B_1);
-        if (two) {
-            _tile_loadd(A_1, a.at + a.half, a.row);
-            _tile_dpbf16ps(SUM_10, A_1, B_0);
-            _tile_dpbf16ps(SUM_11, A_1, B_1);
-        }
-    }
-    _tile_stored(SUM_00, sums, BLOCK * 4);
-    _tile_stored(SUM_01, sums + 16, BLOCK * 4);
-    if (two) {
-        _tile_stored(SUM_10, sums + 16 * BLOCK, BLOCK * 4);
-        _tile_stored(SUM_11, sums + 16 * BLOCK + 16, BLOCK * 4);
-    }
 }
 
 /* Two rows of bf16 side by side: lane i has element i of the first in its lower half. */
@@ -229,23 +142,6 @@ typedef struct {
     char *tail, *turned;
 } Space;
 
-static void multiply_rows(const BfProduct *p, Span rows, Rows a, const char *b, int64_t steps,
-                          float *sums, bool add)
-{
-    int64_t count = rows.last - rows.first;
-    if (count >= BLOCK || p->a_transposed) {
-        multiply_block(true, a, b, steps, sums, add);
-        return;
-    }
-    configure(count);
-    if (count > 16) {
-        multiply_block(true, a, b, steps, sums, add);
-    } else {
-        multiply_block(false, a, b, steps, sums, add);
-    }
-    configure(BLOCK);
-}
-
 /* Blocks of columns [blocks.first, blocks.last) of a packed part times rows of a, at most ROWS, and
  * k of the part; first, last: of all k. */
 static void multiply_part(const BfProduct *p, Packed b, Span rows, Span blocks, Space s)
@@ -264,8 +160,8 @@ static void multiply_part(const BfProduct *p, Packed b, Span rows, Span blocks, 
     for (int64_t block = blocks.first; block < blocks.last; block++) {
         const char *tiles = b.tiles + block * steps * TILES_BYTES;
         int64_t column = b.column + block * BLOCK;
-        for (int64_t step = 0; step < steps; step += STEP / BLOCK) {
-            int64_t now = lesser(STEP / BLOCK, steps - step);
+        for (int64_t step = 0; step < steps; step += p->engine->depth) {
+            int64_t now = lesser(p->engine->depth, steps - step);
             bool closes = step + now == steps && (last || turned);
             for (int64_t row = rows.first; row < rows.last; row += BLOCK) {
                 int64_t index = (row - rows.first) / BLOCK;
@@ -278,9 +174,9 @@ static void multiply_part(const BfProduct *p, Packed b, Span rows, Span blocks, 
                 } else if (closes && whole < p->k) {
                     a.tail = s.tail + index * TILES_BYTES;
                 }
-                Span left = {row, rows.last};
-                multiply_rows(p, left, a, tiles + step * TILES_BYTES, now, sums,
-                              step > 0 || (!first && !turned));
+                p->engine->multiply(turned ? BLOCK : lesser(BLOCK, rows.last - row), a,
+                                    tiles + step * TILES_BYTES, now, sums,
+                                    step > 0 || (!first && !turned));
                 if (closes) {
                     Place at = {row, lesser(BLOCK, rows.last - row), column,
                                 lesser(BLOCK, p->n - column)};
@@ -315,9 +211,10 @@ static void pack_share(const BfProduct *p, Packed b, char *tiles, int thread, in
  * A transposed a is packed for STEP of k at a time, and out, f32, grows by each. Else all k are
  * taken at once; where that many do not fit, for 32 columns, sums wait in the space from one part
  * of k to the next, and there is room for ROWS rows of each thread. */
-void product_amx(int threads, void *space, BfProduct p)
+void product_bf16(int threads, void *space, BfProduct p)
 {
-    PACER_ASSERT(!p.a_transposed || p.wide, "a transposed product in bf16");
+    PACER_ASSERT(!p.a_transposed || (p.wide && p.bias == NULL),
+                 "a transposed product in bf16 or with a bias");
     double flops = 2.0 * (double)p.m * (double)p.n * (double)p.k;
     int parts = flops < THREADS_WORTH_FLOPS ? 1 : threads;
     int64_t most_k = (int64_t)(PACKED_BYTES / TILES_BYTES) * BLOCK;
@@ -330,7 +227,7 @@ void product_amx(int threads, void *space, BfProduct p)
         int thread = omp_get_thread_num();
         char *own = (char *)space + PACKED_BYTES + (size_t)thread * THREAD_BYTES;
         Space s = {(float *)own, own + SUMS_BYTES, own + SUMS_BYTES + TAIL_BYTES};
-        configure(BLOCK);
+        p.engine->start();
         for (int64_t row = 0; row < p.m; row += at_once) {
             int64_t row_blocks = (lesser(at_once, p.m - row) + BLOCK - 1) / BLOCK;
             int64_t across = lesser(parts, row_blocks), along = parts / across;
@@ -354,6 +251,6 @@ void product_amx(int threads, void *space, BfProduct p)
                 }
             }
         }
-        _tile_release();
+        p.engine->stop();
     }
 }
