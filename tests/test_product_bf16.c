@@ -179,12 +179,13 @@ static void every_engine_gives_the_product(void **state)
      * in one step, in two and a bit, and deeper than what stays in L1. */
     const Shape small[] = {{1, 1, 1},   {2, 33, 31},  {3, 16, 32},   {4, 17, 33},
                            {13, 7, 64}, {29, 40, 70}, {17, 65, 257}, {33, 5, 530}};
-    const Shape large[] = {{70, 300, 601}, {517, 67, 333}}; /* worth several threads */
+    /* Worth several threads; more of k than what is packed of a transposed a. */
+    const Shape large[] = {{70, 300, 601}, {517, 67, 333}, {40, 33, 2100}};
     for (const BfEngine **engine = list; *engine != NULL; engine++) {
         for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
             check_kinds(*engine, small[i]);
         }
-        for (int bits = 0; bits < 8; bits++) {
+        for (int bits = 0; bits < 12; bits++) {
             check(*engine, large[bits / 4], (Kind){bits & 1, bits & 2, true, false, MODE_SET});
         }
     }

@@ -5,6 +5,7 @@
 #include "cpu/kernels/vec.h"
 
 #define BLOCK 32                        /* rows and columns of sums, and k of a step */
+#define MOST_ROWS 1024                  /* of an engine */
 #define TILES_BYTES (BLOCK * BLOCK * 2) /* two tiles of a or b: 32 x 32 elements */
 
 /* Where 32 rows of a lie: `row` bytes between rows, `half` to the lower 16 rows, `step` to the next
@@ -24,7 +25,8 @@ VEC_INLINE Rows rows_of_tail(Rows a)
  * each thread before its first block and after its last. */
 struct BfEngine {
     const char *name;
-    int depth; /* steps of b at a time, which L1 has room for */
+    int depth;            /* steps of b at a time, of which L1 has room for 32 columns */
+    int64_t rows, across; /* rows of a at a time, for so many blocks of columns one by one */
     void (*start)(void), (*stop)(void);
     void (*multiply)(int64_t rows, Rows a, const char *b, int64_t steps, float *sums, bool add);
 };

@@ -64,4 +64,4 @@ static void multiply(int64_t rows, Rows a, const char *b, int64_t steps, float *
 
 static void nothing(void) {}
 
-const BfEngine product_pairs = {"AVX-512 BF16", 8, nothing, nothing, multiply};
+const BfEngine product_pairs = {"AVX-512 BF16", 8, 256, 8, nothing, nothing, multiply};

@@ -1,8 +1,8 @@
 /* The product of bf16 matrices, sums in f32. b is packed first, by all threads, into steps of 32 of
  * k by 32 columns, pairs of rows interleaved, zeros past its edges; then each thread makes rows or
- * columns of its own. 32 columns of b, as deep as L1 has room for, stay there while the rows of a
- * pass by. a is read where it lies, or packed when it is transposed. Sums run over k in one order,
- * whatever the threads: in the engine's registers, then on in f32. */
+ * columns of its own: rows of a that stay in L2, as deep as 32 columns of b stay in L1 while the rows
+ * pass by, times a group of such columns. a is read where it lies, or packed when it is transposed.
+ * Sums run over k in one order, whatever the threads: in the engine's registers, then on in f32. */
 #include "cpu/bf16/engine.h"
 
 #include "base/assert.h"
@@ -11,12 +11,10 @@
 #include <immintrin.h>
 #include <omp.h>
 
-#define STEP 512                        /* of k, of a transposed a that is packed */
-#define ROWS 1024                       /* of a for a thread at a time, which L2 has */
-#define PACKED_BYTES ((size_t)16 << 20) /* of b */
-#define SUMS_BYTES (ROWS * BLOCK * 4)   /* blocks of sums, each (32, 32) */
-#define TAIL_BYTES (ROWS * BLOCK * 2)   /* the last k of a, where 32 does not divide k */
-#define TURNED_BYTES (ROWS * STEP * 2)  /* of a transposed a */
+#define PACKED_BYTES ((size_t)16 << 20)    /* of b */
+#define SUMS_BYTES (512 << 10)             /* blocks of sums, each (32, 32) */
+#define TAIL_BYTES (MOST_ROWS * BLOCK * 2) /* the last k of a, where 32 does not divide k */
+#define TURNED_BYTES (1 << 20)             /* of a transposed a */
 #define THREAD_BYTES (SUMS_BYTES + TAIL_BYTES + TURNED_BYTES)
 
 /* Fewer operations than this are not worth waking the other threads for. */
@@ -55,9 +53,29 @@ VEC_INLINE void store_tile(const Vec block[VEC_LANES], char *to)
     }
 }
 
+/* The tiles of 32 columns and 32 of k that lie at b, all within it. */
+static void pack_whole(const uint16_t *b, int64_t columns, char *to)
+{
+    uint16_t order[2][BLOCK]; /* of elements of two rows, for each tile */
+    for (uint16_t i = 0; i < BLOCK; i++) {
+        order[i / 16][i % 16 * 2] = i;
+        order[i / 16][i % 16 * 2 + 1] = (uint16_t)(BLOCK + i);
+    }
+    __m512i left = _mm512_loadu_si512(order[0]), right = _mm512_loadu_si512(order[1]);
+    for (int p = 0; p < BLOCK / 2; p++, b += 2 * columns, to += 64) {
+        __m512i first = _mm512_loadu_si512(b), second = _mm512_loadu_si512(b + columns);
+        _mm512_storeu_si512(to, _mm512_permutex2var_epi16(first, left, second));
+        _mm512_storeu_si512(to + TILES_BYTES / 2, _mm512_permutex2var_epi16(first, right, second));
+    }
+}
+
 /* Tiles of b for 32 columns and 32 of k. */
 static void pack_b(const BfProduct *p, int64_t column, int64_t k, char *to)
 {
+    if (!p->b_transposed && p->n - column >= BLOCK && p->k - k >= BLOCK) {
+        pack_whole(p->b + k * p->n + column, p->n, to);
+        return;
+    }
     for (int half = 0; half < 2; half++, column += 16, to += TILES_BYTES / 2) {
         Vec block[VEC_LANES];
         if (!p->b_transposed) {
@@ -142,57 +160,73 @@ typedef struct {
     char *tail, *turned;
 } Space;
 
-/* Blocks of columns [blocks.first, blocks.last) of a packed part times rows of a, at most ROWS, and
- * k of the part; first, last: of all k. */
-static void multiply_part(const BfProduct *p, Packed b, Span rows, Span blocks, Space s)
+/* tail and turned: what of a cannot be read where it lies. */
+static void pack_rows(const BfProduct *p, Packed b, Span rows, Space s)
 {
     int64_t steps = steps_of(b.k), whole = p->k / BLOCK * BLOCK;
-    bool first = b.k.first == 0, last = b.k.last == p->k, turned = p->a_transposed;
-    if (!turned && last && whole < p->k) {
+    if (!p->a_transposed && b.k.last > whole) {
         pack_tail(p, rows, whole, s.tail);
     }
-    for (int64_t row = rows.first; turned && row < rows.last; row += BLOCK) {
+    for (int64_t row = rows.first; p->a_transposed && row < rows.last; row += BLOCK) {
         for (int64_t step = 0; step < steps; step++) {
             int64_t at = (row - rows.first) / BLOCK * steps + step;
             pack_a(p, row, b.k.first + step * BLOCK, s.turned + at * TILES_BYTES);
         }
     }
+}
+
+/* The rows of a from `row` on, which is `index` blocks behind the first that is packed, from a step
+ * of the part on; closes: up to the last of all k. */
+static Rows rows_at(const BfProduct *p, Packed b, Space s, int64_t row, int64_t index, int64_t step,
+                    bool closes)
+{
+    if (p->a_transposed) {
+        return (Rows){s.turned + (index * steps_of(b.k) + step) * TILES_BYTES, NULL, 64, 16 * 64,
+                      TILES_BYTES};
+    }
+    return (Rows){(const char *)(p->a + row * p->k + b.k.first + step * BLOCK),
+                  closes && p->k % BLOCK != 0 ? s.tail + index * TILES_BYTES : NULL, 2 * p->k,
+                  32 * p->k, 2 * BLOCK};
+}
+
+/* Blocks of columns of a packed part times rows of a, of which the space has room for all, for
+ * `now` steps of the part from `step` on. */
+static void multiply_steps(const BfProduct *p, Packed b, Span rows, Span blocks, int64_t step,
+                           int64_t now, Space s)
+{
+    int64_t steps = steps_of(b.k), down = (rows.last - rows.first + BLOCK - 1) / BLOCK;
+    bool first = b.k.first == 0, turned = p->a_transposed;
+    bool closes = step + now == steps && (b.k.last == p->k || turned);
+    bool add = step > 0 || (!first && !turned);
     for (int64_t block = blocks.first; block < blocks.last; block++) {
-        const char *tiles = b.tiles + block * steps * TILES_BYTES;
+        const char *tiles = b.tiles + (block * steps + step) * TILES_BYTES;
         int64_t column = b.column + block * BLOCK;
-        for (int64_t step = 0; step < steps; step += p->engine->depth) {
-            int64_t now = lesser(p->engine->depth, steps - step);
-            bool closes = step + now == steps && (last || turned);
-            for (int64_t row = rows.first; row < rows.last; row += BLOCK) {
-                int64_t index = (row - rows.first) / BLOCK;
-                float *sums = s.sums + index * BLOCK * BLOCK;
-                Rows a = {(const char *)(p->a + row * p->k + b.k.first + step * BLOCK), NULL,
-                          2 * p->k, 32 * p->k, 2 * BLOCK};
-                if (turned) {
-                    a = (Rows){s.turned + (index * steps + step) * TILES_BYTES, NULL, 64, 16 * 64,
-                               TILES_BYTES};
-                } else if (closes && whole < p->k) {
-                    a.tail = s.tail + index * TILES_BYTES;
-                }
-                p->engine->multiply(turned ? BLOCK : lesser(BLOCK, rows.last - row), a,
-                                    tiles + step * TILES_BYTES, now, sums,
-                                    step > 0 || (!first && !turned));
-                if (closes) {
-                    Place at = {row, lesser(BLOCK, rows.last - row), column,
-                                lesser(BLOCK, p->n - column)};
-                    put_sums(p, at, sums, first ? p->mode : turned ? MODE_ADD : p->mode);
-                }
+        for (int64_t index = 0; index < down; index++) {
+            int64_t row = rows.first + index * BLOCK, given = lesser(BLOCK, rows.last - row);
+            float *sums = s.sums + ((block - blocks.first) * down + index) * BLOCK * BLOCK;
+            p->engine->multiply(turned ? BLOCK : given, rows_at(p, b, s, row, index, step, closes),
+                                tiles, now, sums, add);
+            if (closes) {
+                Place at = {row, given, column, lesser(BLOCK, p->n - column)};
+                put_sums(p, at, sums, first || !turned ? p->mode : MODE_ADD);
             }
         }
     }
 }
 
-/* Rows of a thread in pieces that its space has room for. */
+/* Rows of a thread in pieces, and columns in groups, that its space has room for. */
 static void multiply_share(const BfProduct *p, Packed b, Span rows, Span blocks, Space s)
 {
-    for (int64_t row = rows.first; row < rows.last; row += ROWS) {
-        Span now = {row, lesser(row + ROWS, rows.last)};
-        multiply_part(p, b, now, blocks, s);
+    const BfEngine *e = p->engine;
+    for (int64_t row = rows.first; row < rows.last; row += e->rows) {
+        Span some = {row, lesser(row + e->rows, rows.last)};
+        pack_rows(p, b, some, s);
+        for (int64_t block = blocks.first; block < blocks.last; block += e->across) {
+            Span group = {block, lesser(block + e->across, blocks.last)};
+            for (int64_t step = 0, steps = steps_of(b.k); step < steps; step += e->depth) {
+                multiply_steps(p, b, some, group, step, lesser(e->depth, steps - step), s);
+            }
+        }
     }
 }
 
@@ -208,18 +242,21 @@ static void pack_share(const BfProduct *p, Packed b, char *tiles, int thread, in
 
 /* Rows are cut among threads, and columns too where there are fewer blocks of rows than threads.
  *
- * A transposed a is packed for STEP of k at a time, and out, f32, grows by each. Else all k are
+ * A transposed a is packed for some k at a time, and out, f32, grows by each. Else all k are
  * taken at once; where that many do not fit, for 32 columns, sums wait in the space from one part
- * of k to the next, and there is room for ROWS rows of each thread. */
+ * of k to the next, and there is room for so many rows of each thread. */
 void product_bf16(int threads, void *space, BfProduct p)
 {
     PACER_ASSERT(!p.a_transposed || (p.wide && p.bias == NULL),
                  "a transposed product in bf16 or with a bias");
+    PACER_ASSERT(p.engine->rows <= MOST_ROWS &&
+                     p.engine->rows * p.engine->across * BLOCK * 4 <= SUMS_BYTES,
+                 "%s takes too much at a time", p.engine->name);
     double flops = 2.0 * (double)p.m * (double)p.n * (double)p.k;
     int parts = flops < THREADS_WORTH_FLOPS ? 1 : threads;
     int64_t most_k = (int64_t)(PACKED_BYTES / TILES_BYTES) * BLOCK;
-    int64_t k_step = p.a_transposed ? STEP : lesser(most_k, p.k);
-    int64_t at_once = k_step < p.k && !p.a_transposed ? (int64_t)parts * ROWS : p.m;
+    int64_t k_step = p.a_transposed ? TURNED_BYTES / 2 / p.engine->rows : lesser(most_k, p.k);
+    int64_t at_once = k_step < p.k && !p.a_transposed ? parts * p.engine->rows : p.m;
     int64_t k_tiles = (k_step + BLOCK - 1) / BLOCK;
     int64_t column_step = (int64_t)(PACKED_BYTES / TILES_BYTES) / k_tiles * BLOCK;
 #pragma omp parallel num_threads(parts)

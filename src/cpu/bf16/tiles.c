@@ -102,4 +102,4 @@ static void stop(void)
     _tile_release();
 }
 
-const BfEngine product_tiles = {"AMX tiles", 16, start, stop, multiply};
+const BfEngine product_tiles = {"AMX tiles", 16, 1024, 1, start, stop, multiply};
