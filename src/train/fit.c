@@ -167,9 +167,6 @@ void run_print_plan(const Run *run, FILE *file)
     if (plan->save_copy > 0 && host) {
         print_row(file, MEMORY_SAVE_COPY, plan->save_copy);
     }
-    if (plan->host > 0 && host) {
-        print_row(file, MEMORY_OFFLOAD, plan->host);
-    }
     print_row(file, "total", plan->total);
     if (plan->save_copy > 0 && !host) {
         print_row(file, MEMORY_SAVE_COPY " (host)", plan->save_copy);
@@ -303,7 +300,7 @@ int64_t trainer_largest_batch(const TrainerSetup *setup, Backend *backend, size_
 static OffloadKind offload_that_fits(const Run *run, size_t room)
 {
     TrainerSetup setup = run->setup;
-    bool possible = run->backend->copy != NULL && run->backend->device != NULL;
+    bool possible = run->backend->copy != NULL;
     int most = setup.ddp.ranks > 1 ? OFFLOAD_BOTH : OFFLOAD_ALL;
     for (int kind = (int)setup.offload + 1; possible && kind <= most; kind++) {
         TrainPlan plan;
@@ -316,12 +313,14 @@ static OffloadKind offload_that_fits(const Run *run, size_t room)
     return OFFLOAD_NONE;
 }
 
-/* What is in memory of the host where the rest is in a device's. */
+/* What is in memory of the host beside the total. */
 static int check_host(const Run *run)
 {
     bool device = run->backend->device != NULL;
-    size_t copy = device ? run->plan.save_copy : 0, offloaded = device ? run->plan.host : 0;
+    size_t copy = device ? run->plan.save_copy : 0, offloaded = run->plan.host;
     size_t room = mem_available() / (size_t)(run->local_ranks > 1 ? run->local_ranks : 1);
+    size_t total = device ? 0 : run->plan.total; /* is in the same */
+    room = room > total ? room - total : room > 0;
     if (room > 0 && offloaded > room) {
         return err_set(ERR_MEMORY,
                        "--offload: what it takes from the device is %.1f MiB, and %.1f MiB of the "

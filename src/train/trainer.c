@@ -330,8 +330,8 @@ int trainer_check_sizes(const TrainerSetup *setup)
 
 static void plan_total(TrainPlan *plan, const Backend *backend)
 {
-    size_t host = backend->device == NULL ? size_sum(plan->save_copy, plan->host) : 0;
-    plan->total = size_sum(plan->blocks, size_sum(plan->loader, host));
+    size_t copy = backend->device == NULL ? plan->save_copy : 0;
+    plan->total = size_sum(plan->blocks, size_sum(plan->loader, copy));
 }
 
 void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan)

@@ -50,8 +50,7 @@ typedef struct {
     double copied[COPY_QUEUES]; /* bytes to it and from it in an update */
     size_t loader;              /* host memory for batches made ahead */
     size_t save_copy;           /* host memory for the copy that is saved */
-    size_t total;               /* of the memory that blocks are in; the first with loader, and, on
-                                * the host, save_copy and host */
+    size_t total; /* of the memory that blocks are in, with loader; on the host also save_copy */
     int64_t parameters;
     int64_t uncut;         /* of the flat buffer: in buckets too small for a part on each rank */
     OpStat step[OP_COUNT]; /* work of one update, all its micro-steps included */
