@@ -39,16 +39,21 @@ static int64_t planned_calls(const TrainPlan *plan)
     return calls;
 }
 
-static void open_fixture(Fixture *f, const char *preset, bool device)
+static void open_setup(Fixture *f, TrainerSetup setup, bool device)
 {
     f->backend = timed_backend_open(device);
-    f->setup = small_setup(preset, 2, ACCUM, 17);
+    f->setup = setup;
     f->setup.graph = true;
     trainer_plan(&f->setup, f->backend, &f->plan);
     assert_int_equal(trainer_open(&f->trainer, &f->setup, f->backend, &f->plan), 0);
     trainer_init_params(&f->trainer, 11);
     f->tokens = make_tokens(2 * ACCUM, f->setup.seq, f->setup.batch, f->setup.spec.vocab);
     assert_int_equal(trace_open(&f->trace, f->backend, planned_calls(&f->plan), timed_now), 0);
+}
+
+static void open_fixture(Fixture *f, const char *preset, bool device)
+{
+    open_setup(f, small_setup(preset, 2, ACCUM, 17), device);
 }
 
 static void close_fixture(Fixture *f)
@@ -185,6 +190,40 @@ static void test_trace__sees_through_replays(void **state)
     (void)state;
     check_traced_steps("gpt2-124m", true);
     check_traced_steps("llama-22m", true);
+}
+
+/* Waits for copies lie between the ops, also where the device tells the times. */
+static void test_trace__waits_for_copies_are_no_ops(void **state)
+{
+    (void)state;
+    for (int device = 0; device < 2; device++) {
+        Fixture f;
+        TrainerSetup setup = small_setup("gpt2-124m", 2, ACCUM, 17);
+        setup.spec.layers = 4;
+        setup.offload = OFFLOAD_BOTH;
+        setup.offload_piece = 1000;
+        open_setup(&f, setup, device != 0);
+        trainer_trace(&f.trainer, f.trace);
+        for (int64_t step = 0; step < 3; step++) {
+            trace_start(f.trace);
+            run_step(&f, step);
+            trace_stop(f.trace);
+            int64_t count, waits = 0;
+            const TraceEvent *events = trace_events(f.trace, &count);
+            assert_int_equal(count, planned_calls(&f.plan));
+            for (int64_t i = 0; i < count; i++) {
+                const TraceEvent *e = &events[i];
+                int64_t pace = e->run < ACCUM ? e->run + 1 : 1;
+                assert_int_equal(e->end_ns - e->start_ns, pace * timed_op_ns(e->call.op));
+                int64_t gap = i > 0 ? e->start_ns - events[i - 1].end_ns : 0;
+                bool inside = i > 0 && e->run == events[i - 1].run;
+                assert_true(!inside || gap % (pace * TIMED_JOIN_NS) == 0);
+                waits += inside && gap > 0;
+            }
+            assert_true(waits > 3 * 2 * ACCUM);
+        }
+        close_fixture(&f);
+    }
 }
 
 static void test_trace__shapes_are_those_of_the_call(void **state)
@@ -490,6 +529,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_trace__has_the_ops_of_the_plan),
         cmocka_unit_test(test_trace__sees_through_replays),
+        cmocka_unit_test(test_trace__waits_for_copies_are_no_ops),
         cmocka_unit_test(test_trace__shapes_are_those_of_the_call),
         cmocka_unit_test(test_trace__changes_no_bit),
         cmocka_unit_test(test_trace__leaves_out_what_is_no_step),

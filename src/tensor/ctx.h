@@ -22,6 +22,7 @@ struct Ctx {
     Trace *trace; /* told of every op; NULL: none */
     /* Called for every op, in dry runs too; NULL: nobody wants to know. */
     void (*note)(void *user, const TraceCall *call);
+    void (*note_copy)(void *user, CopyQueue queue, double bytes); /* the same of every copy */
     void *note_user;
     /* Told by a backward pass: the gradients of decaying parameters from this offset of the flat
      * buffer on are complete. NULL: nobody wants to know. */

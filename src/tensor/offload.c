@@ -9,6 +9,9 @@ static void copy(Ctx *c, CopyQueue queue, Tensor from, Tensor to)
                  dtype_name(from.dtype), (long long)tensor_count(to), dtype_name(to.dtype));
     PACER_ASSERT(c->dry || (from.data != NULL && to.data != NULL), "no memory to copy between");
     c->copied[queue] += (double)tensor_bytes(from);
+    if (c->note_copy != NULL) {
+        c->note_copy(c->note_user, queue, (double)tensor_bytes(from));
+    }
     if (!c->dry) {
         c->backend->copy(c->backend, queue, to.data, from.data, tensor_bytes(from));
     }
@@ -28,5 +31,6 @@ void offload_join(Ctx *c, CopyQueue queue)
 {
     if (!c->dry) {
         c->backend->join(c->backend, queue);
+        trace_waited(c->trace);
     }
 }

@@ -14,9 +14,11 @@ typedef struct {
     TraceCall *calls; /* of the last real run of the body; (capacity) */
     int64_t count;
     int64_t *times; /* (2 capacity): start and end of each call by the host's clock */
-    /* (capacity + 1) in device memory: where the body begins, and the end of each call */
+    /* (2 capacity + 1) in device memory: where the body begins, and the end of each call; then,
+     * for those that began behind a wait, its end */
     int64_t *slots;
-    bool unread; /* ran since its times were taken */
+    bool *waited; /* (capacity + 1) */
+    bool unread;  /* ran since its times were taken */
     int64_t run;
 } Section;
 
@@ -28,11 +30,17 @@ struct Trace {
     Section *inside; /* NULL: outside */
     const char *part;
     int64_t *stamps; /* device memory: the sections' slots and one more; NULL: the host's clock */
-    int64_t *downloaded; /* (capacity + 1) */
+    int64_t *downloaded; /* (2 capacity + 1) */
     int64_t runs;        /* sections entered in this step */
     TraceEvent *events;
     int64_t event_count, event_room;
 };
+
+/* Stamps of a section. */
+static size_t slots_of(const Trace *trace)
+{
+    return 2 * (size_t)trace->capacity + 1;
+}
 
 int64_t trace_host_now(const Trace *trace)
 {
@@ -47,7 +55,7 @@ int trace_open(Trace **out, Backend *backend, int64_t capacity, double (*now)(vo
     trace->capacity = capacity;
     *out = NULL;
     if (backend->stamp != NULL) {
-        size_t slots = BACKEND_RECORDINGS * ((size_t)capacity + 1) + 1;
+        size_t slots = BACKEND_RECORDINGS * slots_of(trace) + 1;
         trace->stamps = backend->alloc(backend, slots * sizeof *trace->stamps);
         if (trace->stamps == NULL) {
             trace_close(trace);
@@ -56,13 +64,14 @@ int trace_open(Trace **out, Backend *backend, int64_t capacity, double (*now)(vo
                            slots * sizeof *trace->stamps);
         }
         backend->zero(backend, trace->stamps, slots * sizeof *trace->stamps);
-        trace->downloaded = mem_zalloc((size_t)capacity + 1, sizeof *trace->downloaded);
+        trace->downloaded = mem_zalloc(slots_of(trace), sizeof *trace->downloaded);
     }
     for (int i = 0; i < BACKEND_RECORDINGS; i++) {
         Section *section = &trace->sections[i];
         section->calls = mem_zalloc((size_t)capacity, sizeof *section->calls);
         if (trace->stamps != NULL) {
-            section->slots = trace->stamps + i * (capacity + 1);
+            section->slots = trace->stamps + (size_t)i * slots_of(trace);
+            section->waited = mem_zalloc((size_t)capacity + 1, sizeof *section->waited);
         } else {
             section->times = mem_zalloc(2 * (size_t)capacity, sizeof *section->times);
         }
@@ -79,6 +88,7 @@ void trace_close(Trace *trace)
     for (int i = 0; i < BACKEND_RECORDINGS; i++) {
         free(trace->sections[i].calls);
         free(trace->sections[i].times);
+        free(trace->sections[i].waited);
     }
     if (trace->stamps != NULL) {
         trace->backend->release(trace->backend, trace->stamps);
@@ -103,10 +113,12 @@ static void read_times(Trace *trace, Section *section)
 {
     if (section->slots != NULL) {
         trace->backend->download(trace->backend, trace->downloaded, section->slots,
-                                 ((size_t)section->count + 1) * sizeof *section->slots);
+                                 slots_of(trace) * sizeof *section->slots);
     }
     for (int64_t i = 0; i < section->count; i++) {
-        int64_t start = section->slots != NULL ? trace->downloaded[i] : section->times[2 * i];
+        int64_t before = section->slots != NULL && section->waited[i] ? trace->capacity + 1 : 0;
+        int64_t start =
+            section->slots != NULL ? trace->downloaded[before + i] : section->times[2 * i];
         int64_t end = section->slots != NULL ? trace->downloaded[i + 1] : section->times[2 * i + 1];
         *new_event(trace) =
             (TraceEvent){section->calls[i], section->run, start, end > start ? end : start};
@@ -180,6 +192,7 @@ void trace_body(Trace *trace, const char *part)
         trace->part = part;
         trace->inside->count = 0;
         if (trace->stamps != NULL) {
+            trace->inside->waited[0] = false;
             trace->backend->stamp(trace->backend, trace->inside->slots);
         }
     }
@@ -189,6 +202,16 @@ void trace_part(Trace *trace, const char *part)
 {
     if (trace != NULL && trace->inside != NULL) {
         trace->part = part;
+    }
+}
+
+void trace_waited(Trace *trace)
+{
+    Section *section = trace != NULL ? trace->inside : NULL;
+    if (section != NULL && section->slots != NULL && section->count < trace->capacity) {
+        section->waited[section->count] = true;
+        trace->backend->stamp(trace->backend,
+                              section->slots + trace->capacity + 1 + section->count);
     }
 }
 
@@ -219,6 +242,9 @@ void trace_called(Trace *trace)
         trace->backend->stamp(trace->backend, section->slots + section->count + 1);
     }
     section->count++;
+    if (section->waited != NULL) {
+        section->waited[section->count] = false;
+    }
 }
 
 bool trace_is_device(const Trace *trace)
@@ -229,7 +255,7 @@ bool trace_is_device(const Trace *trace)
 int64_t trace_device_now(Trace *trace)
 {
     PACER_ASSERT(trace->stamps != NULL, "the device has no clock of its own");
-    int64_t *slot = trace->stamps + BACKEND_RECORDINGS * (trace->capacity + 1), now;
+    int64_t *slot = trace->stamps + BACKEND_RECORDINGS * slots_of(trace), now;
     trace->backend->stamp(trace->backend, slot);
     trace->backend->download(trace->backend, &now, slot, sizeof now);
     return now;

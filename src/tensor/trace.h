@@ -47,14 +47,15 @@ const TraceEvent *trace_events(const Trace *trace, int64_t *count);
 
 /* Around whatever runs or replays a section; ops outside of sections are not traced. Entering a
  * section that ran earlier in this step waits for the device to read its stamps. These and the
- * following do nothing when trace is NULL, and the last four nothing outside of a section. */
+ * following do nothing when trace is NULL, and the last five nothing outside of a section. */
 void trace_enter(Trace *trace, int section);
 void trace_leave(Trace *trace);
 
 void trace_body(Trace *trace, const char *part); /* first thing in a body; part as below */
 void trace_part(Trace *trace, const char *part); /* of the calls that follow; not copied */
-void trace_call(Trace *trace, TraceCall call);   /* before an op; its part is filled in here */
-void trace_called(Trace *trace);                 /* behind it */
+void trace_waited(Trace *trace); /* behind a wait for copies, which is none of the next op's time */
+void trace_call(Trace *trace, TraceCall call); /* before an op; its part is filled in here */
+void trace_called(Trace *trace);               /* behind it */
 
 int64_t trace_host_now(const Trace *trace); /* the host's clock, in nanoseconds */
 

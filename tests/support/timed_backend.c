@@ -147,6 +147,18 @@ static void upload(Backend *backend, void *to, const void *from_host, size_t byt
     timed.upload(backend, to, from_host, bytes);
 }
 
+static void copy(Backend *backend, CopyQueue queue, void *to, const void *from, size_t bytes)
+{
+    (void)backend, (void)queue;
+    memcpy(to, from, bytes);
+}
+
+static void join(Backend *backend, CopyQueue queue)
+{
+    (void)backend, (void)queue;
+    tick(TIMED_JOIN_NS, NULL);
+}
+
 static void linear_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor y)
 {
     tick(TIMED_LINEAR_FORWARD_NS, NULL);
@@ -192,6 +204,8 @@ Backend *timed_backend_open(bool device)
     backend->ops.xent = xent;
     backend->ops.adamw = adamw;
     backend->upload = upload;
+    backend->copy = copy;
+    backend->join = join;
     backend->close = close_timed;
     if (device) {
         backend->stamp = stamp;

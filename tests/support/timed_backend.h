@@ -1,6 +1,6 @@
 #pragma once
-/* The CPU's backend with a clock that only its work moves: some ops and every upload take times
- * that are known, everything else none. As a device it has a clock of its own, which is ahead of
+/* The CPU's backend with a clock that only its work moves: some ops, every upload and every join of
+ * a copy take times that are known, everything else none. As a device it has a clock of its own, which is ahead of
  * the host's by an odd amount, and it records what its stamps and ops do and replays that
  * without calling the body again. */
 #include "tensor/backend.h"
@@ -10,6 +10,7 @@
 #define TIMED_XENT_NS 5000
 #define TIMED_ADAMW_NS 11000
 #define TIMED_UPLOAD_NS 2000
+#define TIMED_JOIN_NS 13000
 
 /* One at a time. close puts it away. */
 Backend *timed_backend_open(bool device);
