@@ -12,21 +12,23 @@
 
 /* --- what is searched --- */
 
-/* Every value but the one that leaves the choice open. */
+/* Every value that may be tried, but the one that leaves the choice open. */
 static void add_axis(FitSpace *space, const Config *cfg, const Option *option)
 {
     PACER_ASSERT(space->axis_count < FIT_AXES && option->type == OPTION_CHOICE,
                  "--%s cannot be searched", option->name);
     FitAxis *axis = &space->axes[space->axis_count++];
-    *axis = (FitAxis){.option = option, .rounds = (option->flags & OPTION_FIT_ALSO) != 0};
+    *axis = (FitAxis){.option = option};
     char *plain = config_value_text(cfg, option);
     for (int i = 0; option->choices[i] != NULL; i++) {
-        if (strcmp(option->choices[i], "auto") == 0) {
+        if (strcmp(option->choices[i], "auto") == 0 || !config_fits_value(cfg, option, i)) {
             continue;
         }
         PACER_ASSERT(axis->count < FIT_VALUES, "--%s has too many values", option->name);
         if (strcmp(option->choices[i], plain) == 0) {
             axis->plain = i;
+        } else if (config_fit_rounds(option, i)) {
+            axis->rounds |= 1u << i;
         }
         axis->values[axis->count++] = i;
     }
@@ -68,6 +70,17 @@ int fit_space(const Config *cfg, FitSpace *space)
         }
     }
     return add_batches(space, cfg);
+}
+
+void fit_leave_out(FitSpace *space, const char *option)
+{
+    for (int i = 0; i < space->axis_count; i++) {
+        if (strcmp(space->axes[i].option->name, option) == 0) {
+            memmove(&space->axes[i], &space->axes[i + 1],
+                    (size_t)(--space->axis_count - i) * sizeof *space->axes);
+            return;
+        }
+    }
 }
 
 int64_t fit_accum(const FitSpace *space, const FitCandidate *candidate)
@@ -146,18 +159,19 @@ static bool is_less(const OpUses *a, const OpUses *b)
 {
     double work[2][2] = {{0}};
     for (int i = 0; i < a->count; i++) {
-        work[0][0] += a->items[i].calls * a->items[i].kind.flops;
-        work[0][1] += a->items[i].calls * a->items[i].kind.bytes;
+        work[0][0] += op_use_calls(&a->items[i]) * a->items[i].kind.flops;
+        work[0][1] += op_use_calls(&a->items[i]) * a->items[i].kind.bytes;
     }
     for (int i = 0; i < b->count; i++) {
-        work[1][0] += b->items[i].calls * b->items[i].kind.flops;
-        work[1][1] += b->items[i].calls * b->items[i].kind.bytes;
+        work[1][0] += op_use_calls(&b->items[i]) * b->items[i].kind.flops;
+        work[1][1] += op_use_calls(&b->items[i]) * b->items[i].kind.bytes;
     }
     return work[0][0] != work[1][0] ? work[0][0] < work[1][0] : work[0][1] < work[1][1];
 }
 
 /* What to measure next of this batch: first the one with least to do, which is the likeliest to be
- * taken and is then known from its own steps; then what teaches most. NULL: all is known. */
+ * taken and is then known from its own steps; then what teaches most. What copies comes last: its
+ * steps tell less of the whole. NULL: all is known. */
 static const FitCandidate *next_lesson(const Fit *fit, int64_t batch, bool first,
                                        const OpTimes *times)
 {
@@ -165,7 +179,10 @@ static const FitCandidate *next_lesson(const Fit *fit, int64_t batch, bool first
     int most = 0;
     for (const FitCandidate *c = fit->items; c < fit->items + fit->count; c++) {
         int unknown = c->fits && c->batch == batch ? unknown_kinds(times, c) : 0;
-        bool better = best == NULL || (first ? is_less(&c->uses, &best->uses) : unknown > most);
+        int copies =
+            unknown == 0 || best == NULL ? 0 : op_uses_copy(&c->uses) - op_uses_copy(&best->uses);
+        bool better = best == NULL || copies < 0 ||
+                      (copies == 0 && (first ? is_less(&c->uses, &best->uses) : unknown > most));
         if (unknown > 0 && better) {
             best = c;
             most = unknown;
@@ -198,14 +215,14 @@ static int learn_all(const FitSpace *space, const FitMachine *machine, const Fit
 
 /* --- the choice --- */
 
-/* Settings that round otherwise than without a search. */
+/* Settings that round otherwise than without a search; of as many, what copies comes behind. */
 static int changes(const FitSpace *space, const FitCandidate *c)
 {
     int count = 0;
     for (int i = 0; i < space->axis_count; i++) {
-        count += space->axes[i].rounds && c->value[i] != space->axes[i].plain;
+        count += (space->axes[i].rounds >> c->value[i] & 1) != 0;
     }
-    return count;
+    return 2 * count + op_uses_copy(&c->uses);
 }
 
 static int compare_sizes(size_t a, size_t b)
@@ -221,7 +238,11 @@ static int by_rank(const void *left, const void *right)
         return state;
     }
     double apart = a->time.seconds - b->time.seconds;
-    return apart != 0 ? (apart > 0) - (apart < 0) : compare_sizes(a->bytes, b->bytes);
+    bool predicted = a->time.seconds > 0;
+    int copies = predicted ? op_uses_copy(&a->uses) - op_uses_copy(&b->uses) : 0;
+    return apart != 0    ? (apart > 0) - (apart < 0)
+           : copies != 0 ? copies
+                         : compare_sizes(a->bytes, b->bytes);
 }
 
 /* The fastest, the candidates being in order; of those as fast but for FIT_APART the one that
@@ -257,10 +278,12 @@ int fit_search(const FitSpace *space, const FitMachine *machine, Fit *fit)
     *fit = (Fit){.best = -1, .smallest = -1};
     enumerate(space, fit);
     int code = plan_all(machine, fit);
-    bool any = false;
+    bool any = false, copies = false;
     for (int i = 0; code == 0 && i < fit->count; i++) {
         any = any || fit->items[i].fits;
+        copies = copies || op_uses_copy(&fit->items[i].uses);
     }
+    code = code == 0 && any && copies ? machine->copies(machine->user, &times) : code;
     code = code == 0 && any ? learn_all(space, machine, fit, &times) : code;
     for (int i = 0; code == 0 && any && i < fit->count; i++) {
         fit->items[i].time = op_times_sum(&times, &fit->items[i].uses);

@@ -1,7 +1,8 @@
 #pragma once
 /* The fastest settings that fit in memory, of those that leave a training what it is: how an
  * update's sequences are split into micro-steps, and every option that config/table.c marks as
- * OPTION_FIT, or as OPTION_FIT_ALSO where --fit-also names it. What is given is not searched.
+ * OPTION_FIT, or as OPTION_FIT_ALSO where --fit-also names it. What is given is not searched, nor
+ * what the device cannot do.
  *
  * All combinations are planned. Those that fit are predicted from measured parts (op_times.h): few
  * steps are made, and from their ops every other step is put together. The search is separate from
@@ -12,13 +13,13 @@
 #define FIT_AXES 8
 #define FIT_VALUES 8
 #define FIT_BATCHES 32
-#define FIT_APART 0.01 /* what rounds otherwise has to be faster by this */
+#define FIT_APART 0.01 /* what rounds otherwise, or copies, has to be faster by this */
 
 typedef struct {
     const Option *option; /* OPTION_CHOICE */
     int values[FIT_VALUES], count;
-    int plain;   /* the value that it has without a search */
-    bool rounds; /* another value changes what is computed */
+    int plain;       /* the value that it has without a search */
+    unsigned rounds; /* bits by value: it rounds otherwise than plain */
 } FitAxis;
 
 typedef struct {
@@ -33,11 +34,15 @@ typedef struct {
 /* ERR_INPUT where --global-batch and --ranks leave no split. */
 int fit_space(const Config *cfg, FitSpace *space);
 
+/* Without this option, which then stays as it is. */
+void fit_leave_out(FitSpace *space, const char *option);
+
 typedef struct {
     int value[FIT_AXES]; /* by axis */
     int64_t batch;
     /* Found by planning. */
     size_t bytes; /* of the plan; 0: there is none */
+    size_t host;  /* in memory of the host beside it */
     bool fits;
     char why[160]; /* refused, and why; else "" */
     OpUses uses;
@@ -53,10 +58,12 @@ int64_t fit_accum(const FitSpace *space, const FitCandidate *candidate);
 int fit_settings(const Config *cfg, const FitSpace *space, const FitCandidate *candidate,
                  Config *out);
 
-/* plan fills what planning finds. learn measures steps of a candidate that fits, or of what is near
- * it, and puts the times of their ops into *times. An error ends the search. */
+/* plan fills what planning finds. copies measures how fast each queue copies, where a candidate
+ * does, before anything else is measured; learn measures steps of a candidate that fits, or of what
+ * is near it, and puts the times of their ops into *times. An error ends the search. */
 typedef struct {
     int (*plan)(void *user, FitCandidate *candidate);
+    int (*copies)(void *user, OpTimes *times);
     int (*learn)(void *user, const FitCandidate *candidate, OpTimes *times);
     void *user;
 } FitMachine;

@@ -1,5 +1,5 @@
 /* Steps are traced in turn with steps that are not, and the medians of the ops' times are scaled to
- * the median of the whole steps. A step that would take too long, or more memory than there is, is
+ * the median of the whole steps, unless these also wait for copies. A step that would take too long, or more memory than there is, is
  * made with fewer layers: what a layer calls stays the same, and what is not the same is scaled. */
 #include "analyse/fit_measure.h"
 
@@ -21,6 +21,8 @@
 #define LESSON_SECONDS 2.0 /* after these no further repeat is begun */
 #define SLOWEST_STEP_S 3.0 /* of two micro-steps */
 #define FEW_LAYERS 2
+#define COPY_BYTES ((size_t)32 << 20)
+#define COPY_REPEATS 7
 
 typedef struct {
     const Config *cfg;
@@ -49,6 +51,7 @@ static int plan(void *user, FitCandidate *c)
         code = 0;
     } else if (code == 0) {
         c->bytes = run.plan.total;
+        c->host = run.plan.host;
         c->fits = run_has_room(&run);
         op_uses_find(&c->uses, &run.setup, run.backend);
     }
@@ -58,6 +61,51 @@ static int plan(void *user, FitCandidate *c)
 }
 
 /* --- measuring --- */
+
+/* A block between the memories, from an idle device to an idle device. */
+static double time_copy(Backend *backend, CopyQueue queue, void *here, void *away)
+{
+    double seconds[COPY_REPEATS];
+    for (int i = -1; i < COPY_REPEATS; i++) { /* the first warms up */
+        backend->sync(backend);
+        double begun = clock_seconds();
+        backend->copy(backend, queue, queue == COPY_OUT ? away : here,
+                      queue == COPY_OUT ? here : away, COPY_BYTES);
+        backend->join(backend, queue);
+        backend->sync(backend);
+        seconds[i < 0 ? 0 : i] = clock_seconds() - begun;
+    }
+    return clock_quantile(seconds, COPY_REPEATS, 0.5);
+}
+
+static int measure_copies(void *user, OpTimes *times)
+{
+    const Search *search = user;
+    Backend *backend = search->base.backend;
+    void *here = backend->alloc(backend, COPY_BYTES);
+    void *away = backend->host_alloc(backend, COPY_BYTES);
+    bool given = here != NULL && away != NULL;
+    if (given) {
+        backend->zero(backend, here, COPY_BYTES);
+        memset(away, 0, COPY_BYTES);
+    }
+    for (int queue = 0; given && queue < COPY_QUEUES; queue++) {
+        double seconds = time_copy(backend, (CopyQueue)queue, here, away);
+        times->copy_rate[queue] = (double)COPY_BYTES / fmax(seconds, 1e-9);
+        search->found->copy_rate[queue] = times->copy_rate[queue];
+    }
+    if (here != NULL) {
+        backend->release(backend, here);
+    }
+    if (away != NULL) {
+        backend->host_release(backend, away);
+    }
+    return given ? 0
+                 : err_set(ERR_MEMORY,
+                           "--fit: no %zu bytes on the device and in the host's memory to measure "
+                           "copies with; give --offload none",
+                           COPY_BYTES);
+}
 
 /* Times of the ops of repeated steps, by their place in the step. */
 typedef struct {
@@ -110,9 +158,9 @@ static OpKind kind_of(const TraceCall *call)
                     call->bytes};
 }
 
-/* Means of each kind's medians, which together make the median of a whole step; and the step's
- * uses. */
-static void average(Lesson *lesson, OpTimes *own, OpUses *uses)
+/* Means of each kind's medians, which together make the median of a whole step, unless it copies;
+ * and the step's uses. */
+static void average(Lesson *lesson, bool copies, OpTimes *own, OpUses *uses)
 {
     size_t repeats = (size_t)lesson->repeats;
     double sum = 0;
@@ -121,30 +169,30 @@ static void average(Lesson *lesson, OpTimes *own, OpUses *uses)
         samples[0] = clock_quantile(samples, repeats, 0.5);
         sum += samples[0];
     }
-    double scale = sum > 0 ? clock_quantile(lesson->whole, repeats, 0.5) / sum : 1;
+    double scale = sum > 0 && !copies ? clock_quantile(lesson->whole, repeats, 0.5) / sum : 1;
     for (int64_t i = 0; i < lesson->ops; i++) {
         OpKind kind = kind_of(&lesson->calls[i]);
         const OpTime *before = op_times_find(own, &kind);
         double seconds = scale * lesson->seconds[i * REPEATS_MOST];
         op_times_put(own, kind, seconds + (before != NULL ? before->seconds : 0));
-        op_uses_add(uses, kind, 1);
+        op_uses_add(uses, 0, kind, 1);
     }
     for (int i = 0; i < uses->count; i++) { /* in the same order */
-        own->items[i].seconds /= uses->items[i].calls;
+        own->items[i].seconds /= op_use_calls(&uses->items[i]);
     }
 }
 
 /* What is known of a kind stays: settings are then compared by the same times. Where that is most
  * of the step, the rest is taken by the speed that the machine had before. */
-static void conclude(FitFound *found, Lesson *lesson, OpTimes *times)
+static void conclude(FitFound *found, Lesson *lesson, bool copies, OpTimes *times)
 {
     OpTimes own = {0};
     OpUses uses = {0};
     double then = 0, now = 0, all = 0;
-    average(lesson, &own, &uses);
+    average(lesson, copies, &own, &uses);
     for (int i = 0; i < own.count; i++) {
         const OpTime *known = op_times_find(times, &own.items[i].kind);
-        double calls = uses.items[i].calls, seconds = own.items[i].seconds;
+        double calls = op_use_calls(&uses.items[i]), seconds = own.items[i].seconds;
         bool has = known != NULL && !isnan(known->seconds);
         all += calls * seconds;
         then += has ? calls * known->seconds : 0;
@@ -174,7 +222,8 @@ static int measure(const Search *search, const Run *run, OpTimes *times)
     code = code != 0 ? code : make_steps(one, &lesson);
     one_rank_close(one);
     if (code == 0) {
-        conclude(search->found, &lesson, times);
+        bool copies = run->plan.copied[COPY_OUT] + run->plan.copied[COPY_IN] > 0;
+        conclude(search->found, &lesson, copies, times);
     }
     free(lesson.calls);
     free(lesson.seconds);
@@ -222,7 +271,7 @@ static int learn(void *user, const FitCandidate *c, OpTimes *times)
         bool known = !first || times->count > 0;
         if (code == 0 && known && set_layers(&run, layers, times)) {
             if (first) { /* a step of all layers knows all of it, and better */
-                op_times_free(times);
+                times->count = 0;
             }
             code = measure(search, &run, times);
         } else if (code == 0) {
@@ -267,6 +316,23 @@ static int open_base(Search *search, int local_ranks, Config *cfg)
     return 0;
 }
 
+/* A device that has no other memory leaves nothing to choose there. */
+static int narrow(const Search *search)
+{
+    const Option *offload = config_find("offload");
+    const Backend *backend = search->base.backend;
+    if (backend->copy != NULL) {
+        return 0;
+    }
+    fit_leave_out(&search->found->space, offload->name);
+    return !config_fit_names(search->cfg, offload)
+               ? 0
+               : err_set(ERR_INPUT,
+                         "--fit-also %s: --device %s computes in the host's memory and has no "
+                         "other; leave it out",
+                         offload->name, backend->name);
+}
+
 int fit_find(const Config *cfg, int local_ranks, FitFound *found)
 {
     *found = (FitFound){.fit = {.best = -1, .smallest = -1}};
@@ -276,8 +342,9 @@ int fit_find(const Config *cfg, int local_ranks, FitFound *found)
     }
     Config own;
     Search search = {.cfg = cfg, .found = found};
-    FitMachine machine = {plan, learn, &search};
+    FitMachine machine = {plan, measure_copies, learn, &search};
     code = open_base(&search, local_ranks, &own);
+    code = code != 0 ? code : narrow(&search);
     code = code != 0 ? code : fit_search(&found->space, &machine, &found->fit);
     run_close(&search.base);
     config_free(&own);

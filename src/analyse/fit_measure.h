@@ -13,7 +13,8 @@ typedef struct {
     size_t program; /* of them, those beside the plan */
     char device[96];
     DType dtype;
-    int steps;     /* that were timed */
+    double copy_rate[COPY_QUEUES]; /* bytes/s between the memories; 0: nothing copies */
+    int steps;                     /* that were timed */
     double spread; /* of them, the largest of a setting: half of what lies between their quartiles,
                     * over the median */
     bool reduced;  /* some were of fewer layers, or none was of a batch that fits */

@@ -1,5 +1,6 @@
 #include "analyse/op_times.h"
 
+#include "base/assert.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -14,28 +15,55 @@ bool op_kind_is(const OpKind *a, const OpKind *b)
 
 /* --- what a step calls --- */
 
-void op_uses_add(OpUses *uses, OpKind kind, double calls)
+void op_uses_add(OpUses *uses, int stretch, OpKind kind, double calls)
 {
     for (OpUse *use = uses->items; use < uses->items + uses->count; use++) {
         if (op_kind_is(&use->kind, &kind)) {
-            use->calls += calls;
+            use->calls[stretch] += calls;
             return;
         }
     }
     uses->items = mem_grow(uses->items, (size_t)uses->count, &uses->room, sizeof *uses->items);
-    uses->items[uses->count++] = (OpUse){kind, calls};
+    OpUse *use = &uses->items[uses->count++];
+    *use = (OpUse){.kind = kind};
+    use->calls[stretch] = calls;
 }
 
-static void count_call(void *user, const TraceCall *call, bool back, int64_t times)
+double op_use_calls(const OpUse *use)
 {
-    OpKind kind = {call->op, back, call->shape, call->flops, call->bytes};
-    op_uses_add(user, kind, (double)times);
+    double calls = 0;
+    for (int i = 0; i < STRETCHES; i++) {
+        calls += use->calls[i];
+    }
+    return calls;
+}
+
+bool op_uses_copy(const OpUses *uses)
+{
+    double bytes = 0;
+    for (int i = 0; i < STRETCHES; i++) {
+        bytes += uses->copied[i][COPY_OUT] + uses->copied[i][COPY_IN];
+    }
+    return bytes > 0;
+}
+
+static void count_call(void *user, const TraceCall *call, TrainerPlace place)
+{
+    OpKind kind = {call->op, place.back, call->shape, call->flops, call->bytes};
+    op_uses_add(user, place.stretch, kind, (double)place.times);
+}
+
+static void count_copy(void *user, CopyQueue queue, double bytes, TrainerPlace place)
+{
+    OpUses *uses = user;
+    uses->copied[place.stretch][queue] += bytes * (double)place.times;
 }
 
 void op_uses_find(OpUses *uses, const TrainerSetup *setup, Backend *backend)
 {
     uses->count = 0;
-    trainer_calls(setup, backend, count_call, uses);
+    memset(uses->copied, 0, sizeof uses->copied);
+    trainer_calls(setup, backend, (TrainerListener){count_call, count_copy, uses});
 }
 
 void op_uses_free(OpUses *uses)
@@ -117,18 +145,33 @@ static double scaled(const OpTimes *times, const OpKind *kind)
     return known > 0 ? nearest->seconds * work_of(kind) / known : nearest->seconds;
 }
 
+/* Of all that a queue copies in a stretch. */
+static double copy_seconds(const OpTimes *times, const OpUses *uses, int stretch, CopyQueue queue)
+{
+    double bytes = uses->copied[stretch][queue], rate = times->copy_rate[queue];
+    PACER_ASSERT(bytes == 0 || rate > 0, "copies were not measured");
+    return bytes > 0 ? bytes / rate : 0;
+}
+
 OpSum op_times_sum(const OpTimes *times, const OpUses *uses)
 {
     OpSum sum = {0};
+    double ops[STRETCHES] = {0}, scaled_s[STRETCHES] = {0};
     for (const OpUse *use = uses->items; use < uses->items + uses->count; use++) {
         const OpTime *own = op_times_find(times, &use->kind);
-        if (own != NULL && !isnan(own->seconds)) {
-            sum.seconds += use->calls * own->seconds;
-        } else {
-            double seconds = use->calls * scaled(times, &use->kind);
-            sum.seconds += seconds;
-            sum.scaled_s += seconds;
+        bool known = own != NULL && !isnan(own->seconds);
+        double seconds = known ? own->seconds : scaled(times, &use->kind);
+        for (int i = 0; i < STRETCHES; i++) {
+            ops[i] += use->calls[i] * seconds;
+            scaled_s[i] += known ? 0 : use->calls[i] * seconds;
         }
+    }
+    for (int i = 0; i < STRETCHES; i++) {
+        double copies =
+            fmax(copy_seconds(times, uses, i, COPY_OUT), copy_seconds(times, uses, i, COPY_IN));
+        sum.seconds += fmax(ops[i], copies);
+        sum.scaled_s += ops[i] >= copies ? scaled_s[i] : 0;
+        sum.copies_s += fmax(copies - ops[i], 0);
     }
     return sum;
 }

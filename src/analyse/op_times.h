@@ -13,25 +13,29 @@ typedef struct {
 
 bool op_kind_is(const OpKind *a, const OpKind *b);
 
-/* Distinct kinds that an update calls. */
+/* Distinct kinds that an update calls, how often in each of its stretches, and the bytes that are
+ * copied beside them. */
 typedef struct {
     OpKind kind;
-    double calls;
+    double calls[STRETCHES];
 } OpUse;
 
 typedef struct {
     OpUse *items;
     int count;
     size_t room;
+    double copied[STRETCHES][COPY_QUEUES];
 } OpUses;
 
-void op_uses_add(OpUses *uses, OpKind kind, double calls);
+void op_uses_add(OpUses *uses, int stretch, OpKind kind, double calls);
+double op_use_calls(const OpUse *use); /* in all stretches */
+bool op_uses_copy(const OpUses *uses); /* whether anything is copied */
 
 /* Fills *uses, which is zeroed or of another setup, by a dry run of setup. */
 void op_uses_find(OpUses *uses, const TrainerSetup *setup, Backend *backend);
 void op_uses_free(OpUses *uses); /* a no-op on a zeroed struct */
 
-/* Seconds of one call of each kind that was measured. */
+/* Seconds of one call of each kind that was measured, and how fast each queue copies. */
 typedef struct {
     OpKind kind;
     double seconds; /* NAN: cannot be measured here */
@@ -41,6 +45,7 @@ typedef struct {
     OpTime *items;
     int count;
     size_t room;
+    double copy_rate[COPY_QUEUES]; /* bytes/s; 0: not measured, nothing may be copied */
 } OpTimes;
 
 /* In the place of what is known of that kind. */
@@ -50,9 +55,11 @@ void op_times_free(OpTimes *times); /* a no-op on a zeroed struct */
 
 /* A step of these uses. A kind without a time is taken to do its work (FLOP, or bytes where it has
  * none) as fast as the measured kind of the same op that is nearest in work, and else as fast as
- * all measured ops with that sort of work together. */
+ * all measured ops with that sort of work together. A stretch takes as long as the longest of its
+ * ops, its copies in the one queue and its copies in the other. */
 typedef struct {
     double seconds;
     double scaled_s; /* of them, of kinds without a time of their own */
+    double copies_s; /* of them, that ops wait for copies */
 } OpSum;
 OpSum op_times_sum(const OpTimes *times, const OpUses *uses);

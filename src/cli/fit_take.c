@@ -179,7 +179,15 @@ static char *read_reply(int from, size_t *size)
     }
 }
 
-/* Options that the reply names, also as words. */
+static int take(Config *cfg, const char *name, const char *value, char ***words, size_t *count)
+{
+    *words = mem_realloc(*words, *count + 2, sizeof **words);
+    (*words)[(*count)++] = mem_format("--%s=%s", name, value);
+    (*words)[*count] = NULL;
+    return config_set(cfg, name, value);
+}
+
+/* Options that the reply names, also as words; those that it leaves open stay as they are. */
 static int apply(Config *cfg, char *lines, char ***taken)
 {
     size_t count = 0;
@@ -192,10 +200,14 @@ static int apply(Config *cfg, char *lines, char ***taken)
             continue;
         }
         *value++ = '\0';
-        code = config_set(cfg, line, value);
-        words = mem_realloc(words, count + 2, sizeof *words);
-        words[count++] = mem_format("--%s=%s", line, value);
-        words[count] = NULL;
+        code = take(cfg, line, value, &words, &count);
+    }
+    for (const Option *option = config_options(); code == 0 && option->name != NULL; option++) {
+        if (config_fits(cfg, option)) {
+            char *value = config_value_text(cfg, option);
+            code = take(cfg, option->name, value, &words, &count);
+            free(value);
+        }
     }
     code = code != 0 ? code : config_check(cfg);
     if (code != 0) {

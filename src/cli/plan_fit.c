@@ -45,6 +45,11 @@ char *fit_settings_text(const FitFound *found, const FitCandidate *c)
     return text;
 }
 
+static bool fit_copies(const FitFound *found)
+{
+    return found->copy_rate[COPY_OUT] > 0;
+}
+
 /* Why it is not taken; "taken" when it is. */
 static void verdict(const FitFound *found, int at, char *text, size_t size)
 {
@@ -67,36 +72,122 @@ static void verdict(const FitFound *found, int at, char *text, size_t size)
     }
 }
 
-static void print_table(const FitFound *found)
+/* --- which rows a person sees --- */
+
+#define ROWS_ALL 40     /* so many are all shown, */
+#define ROWS_FAST 16    /* of more these of the fastest that fit, */
+#define ROWS_WITHIN 1.1 /* of those as fast as the first but for this; and more, by rows_shown */
+
+static bool is_like(const FitFound *found, int n, const FitCandidate *c)
+{
+    const FitCandidate *other = &found->fit.items[n];
+    char why[200], own[200];
+    if (other->fits || (other->why[0] != '\0') != (c->why[0] != '\0')) {
+        return false;
+    }
+    verdict(found, n, why, sizeof why);
+    verdict(found, (int)(c - found->fit.items), own, sizeof own);
+    bool too_much = size_sum(other->bytes, found->program) > found->limit;
+    return c->why[0] != '\0' ? strcmp(why, own) == 0
+                             : too_much == (size_sum(c->bytes, found->program) > found->limit);
+}
+
+/* The first of those refused for the same reason, which is the fastest, or the nearest to fit. */
+static bool is_nearest(const FitFound *found, int n)
 {
     const Fit *fit = &found->fit;
-    const FitSpace *space = &found->space;
-    printf("  %6s %6s", "batch", "accum");
-    for (int i = 0; i < space->axis_count; i++) {
-        printf(" %-12s", space->axes[i].option->name);
+    const FitCandidate *c = &fit->items[n];
+    bool first = !c->fits, nearest = !c->fits;
+    for (int i = 0; (first || nearest) && i < fit->count; i++) {
+        if (i != n && is_like(found, i, c)) {
+            first = first && i > n;
+            nearest = nearest && (fit->items[i].bytes > c->bytes ||
+                                  (fit->items[i].bytes == c->bytes && i > n));
+        }
     }
-    printf(" %12s %10s %8s  %s\n", "planned MiB", "tok/s", "scaled", "");
+    return first || nearest;
+}
+
+/* No row before it has this value of one of the settings. */
+static bool is_first_of_value(const FitFound *found, int n)
+{
+    const Fit *fit = &found->fit;
+    bool first_of_any = false;
+    for (int axis = 0; axis < found->space.axis_count; axis++) {
+        bool first = true;
+        for (int i = 0; first && i < n; i++) {
+            first = fit->items[i].value[axis] != fit->items[n].value[axis];
+        }
+        first_of_any = first_of_any || first;
+    }
+    return first_of_any;
+}
+
+/* Marks the rows to show; how many are not. */
+static int rows_shown(const FitFound *found, bool all, bool *shown)
+{
+    const Fit *fit = &found->fit;
+    int left_out = 0;
     for (int n = 0; n < fit->count; n++) {
         const FitCandidate *c = &fit->items[n];
-        char rate[SHOW_COUNT_SIZE] = "-", scaled[16] = "-", why[200];
-        double tokens = fit_rate(found, c);
-        verdict(found, n, why, sizeof why);
-        if (tokens > 0) {
-            show_count((uint64_t)tokens, true, rate);
-            snprintf(scaled, sizeof scaled, "%.0f %%", 100 * c->time.scaled_s / c->time.seconds);
-        }
-        printf("%c %6lld %6lld", n == fit->best ? '*' : ' ', (long long)c->batch,
-               (long long)fit_accum(space, c));
-        for (int i = 0; i < space->axis_count; i++) {
-            printf(" %-12s", fit_value_name(found, c, i));
-        }
-        if (c->why[0] == '\0') {
-            printf(" %12.1f %10s %8s", (double)c->bytes / MIB, rate, scaled);
-        } else {
-            printf(" %12s %10s %8s", "-", rate, scaled);
-        }
-        escape_printf(stdout, "  %s\n", why);
+        bool fast =
+            n < ROWS_FAST && c->fits && c->time.seconds <= ROWS_WITHIN * fit->items[0].time.seconds;
+        shown[n] = all || fit->count <= ROWS_ALL || fast || n == fit->best || n == fit->smallest ||
+                   is_nearest(found, n) || is_first_of_value(found, n);
+        left_out += !shown[n];
     }
+    return left_out;
+}
+
+static void print_row(const FitFound *found, int n)
+{
+    const FitCandidate *c = &found->fit.items[n];
+    char rate[SHOW_COUNT_SIZE] = "-", scaled[16] = "-", waits[16] = "-", why[200];
+    double tokens = fit_rate(found, c);
+    verdict(found, n, why, sizeof why);
+    if (tokens > 0) {
+        show_count((uint64_t)tokens, true, rate);
+        snprintf(scaled, sizeof scaled, "%.0f %%", 100 * c->time.scaled_s / c->time.seconds);
+        snprintf(waits, sizeof waits, "%.0f %%", 100 * c->time.copies_s / c->time.seconds);
+    }
+    printf("%c %6lld %6lld", n == found->fit.best ? '*' : ' ', (long long)c->batch,
+           (long long)fit_accum(&found->space, c));
+    for (int i = 0; i < found->space.axis_count; i++) {
+        printf(" %-12s", fit_value_name(found, c, i));
+    }
+    if (c->why[0] == '\0') {
+        printf(" %12.1f %10s %8s", (double)c->bytes / MIB, rate, scaled);
+    } else {
+        printf(" %12s %10s %8s", "-", rate, scaled);
+    }
+    if (fit_copies(found)) {
+        printf(" %8s", waits);
+    }
+    escape_printf(stdout, "  %s\n", why);
+}
+
+static void print_table(const Config *cfg, const FitFound *found)
+{
+    const Fit *fit = &found->fit;
+    printf("  %6s %6s", "batch", "accum");
+    for (int i = 0; i < found->space.axis_count; i++) {
+        printf(" %-12s", found->space.axes[i].option->name);
+    }
+    printf(" %12s %10s %8s", "planned MiB", "tok/s", "scaled");
+    printf("%s\n", fit_copies(found) ? "    waits" : "");
+    bool *shown = mem_zalloc((size_t)fit->count, sizeof *shown);
+    int left_out = rows_shown(found, cfg->verbose, shown);
+    for (int n = 0; n < fit->count; n++) {
+        if (shown[n]) {
+            print_row(found, n);
+        }
+    }
+    if (left_out > 0) {
+        printf(
+            "  %d more of %d settings are not shown: --verbose prints them, --json writes them\n",
+            left_out, fit->count);
+    }
+    free(shown);
 }
 
 static void print_head(const Config *cfg, const FitFound *found)
@@ -127,6 +218,14 @@ static void print_assumptions(const Config *cfg, const FitFound *found)
            "what each takes\n");
     printf("  assumed   an op that no measured step calls is as fast, by its work, as the nearest "
            "that one does: the share in \"scaled\"\n");
+    if (fit_copies(found)) {
+        printf("  measured  copies of --offload: %.3g GB/s to the host, %.3g GB/s back, medians\n",
+               1e-9 * found->copy_rate[COPY_OUT], 1e-9 * found->copy_rate[COPY_IN]);
+        printf(
+            "  assumed   copies run beside the ops, and one way beside the other: a pass of a "
+            "micro-step, or the update, takes as long as the longest of the three; what it waits "
+            "for copies is the share in \"waits\"\n");
+    }
     if (cfg->ranks > 1) {
         printf("  assumed   ranks wait for nobody: no communication is in it\n");
     }
@@ -144,6 +243,15 @@ int fit_refuse(const FitFound *found)
     }
     const FitCandidate *c = &fit->items[fit->smallest];
     char *settings = fit_settings_text(found, c);
+    if (size_sum(c->bytes, found->program) <= found->limit) {
+        int code = err_set(ERR_MEMORY,
+                           "--fit: nothing fits: %s does in %.1f MiB, but the %.1f MiB that it "
+                           "keeps in the host's memory are not free there; take a smaller model or "
+                           "--seq, or let --fit-also set more",
+                           settings, (double)found->limit / MIB, (double)c->host / MIB);
+        free(settings);
+        return code;
+    }
     int code = err_set(
         ERR_MEMORY,
         "--fit: nothing fits: %s needs the least, %.1f MiB, and %.1f MiB are free; take a "
@@ -190,6 +298,10 @@ static cJSON *found_json(const FitFound *found)
     if (found->limit < SIZE_MAX) {
         json_put_number(tree, "room_bytes", (double)room_of(found));
     }
+    if (fit_copies(found)) {
+        json_put_number(tree, "copy_out_bytes_s", found->copy_rate[COPY_OUT]);
+        json_put_number(tree, "copy_in_bytes_s", found->copy_rate[COPY_IN]);
+    }
     json_put_whole(tree, "steps_measured", found->steps);
     json_put_number(tree, "spread", found->spread);
     for (int n = 0; n < found->fit.count; n++) {
@@ -205,11 +317,17 @@ static cJSON *found_json(const FitFound *found)
         if (c->why[0] == '\0') {
             json_put_number(row, "bytes", (double)c->bytes);
         }
+        if (c->host > 0) {
+            json_put_number(row, "host_bytes", (double)c->host);
+        }
         json_put_bool(row, "fits", c->fits);
         json_put_bool(row, "taken", n == found->fit.best);
         if (fit_rate(found, c) > 0) {
             json_put_number(row, "tok_s", fit_rate(found, c));
             json_put_number(row, "scaled", c->time.scaled_s / c->time.seconds);
+            if (fit_copies(found)) {
+                json_put_number(row, "waits", c->time.copies_s / c->time.seconds);
+            }
         }
         json_put_text(row, "why", why);
         json_append(rows, row);
@@ -227,7 +345,7 @@ int plan_fit(Config *cfg)
     code = code != 0 ? code : fit_find(cfg, 1, &found);
     if (code == 0 && strcmp(cfg->json, "-") != 0) {
         print_head(cfg, &found);
-        print_table(&found);
+        print_table(cfg, &found);
         print_assumptions(cfg, &found);
         if (found.fit.best >= 0) {
             print_taken(cfg, &found, own_data);

@@ -268,15 +268,32 @@ static bool is_word(const char *name, const char *word, size_t length)
     return strlen(name) == length && strncmp(name, word, length) == 0;
 }
 
-bool config_fits(const Config *cfg, const Option *option)
+bool config_fit_names(const Config *cfg, const Option *option)
 {
     const char *list = cfg->fit_also, *word;
-    bool may = (option->flags & OPTION_FIT) != 0;
+    bool named = false;
     for (size_t length; (length = next_word(&list, &word)) > 0;) {
-        may =
-            may || ((option->flags & OPTION_FIT_ALSO) != 0 && is_word(option->name, word, length));
+        named = named || is_word(option->name, word, length);
     }
+    return named && (option->flags & OPTION_FIT_ALSO) != 0;
+}
+
+bool config_fits(const Config *cfg, const Option *option)
+{
+    bool may = (option->flags & OPTION_FIT) != 0 || config_fit_names(cfg, option);
     return may && !config_is_set(cfg, option->name);
+}
+
+bool config_fit_rounds(const Option *option, int value)
+{
+    bool also = (option->flags & OPTION_FIT_ALSO) != 0;
+    return also && ((option->flags & OPTION_FIT) == 0 || option->choices[value + 1] == NULL);
+}
+
+bool config_fits_value(const Config *cfg, const Option *option, int value)
+{
+    return config_fits(cfg, option) &&
+           (!config_fit_rounds(option, value) || config_fit_names(cfg, option));
 }
 
 bool config_fits_batch(const Config *cfg)

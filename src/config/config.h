@@ -302,7 +302,8 @@ enum {
     OPTION_BREAKS = 1u << 8,    /* OPTION_TEXT: may have line breaks and tabs */
     OPTION_NONE = 1u << 9,      /* the word none stands for -1, below the limits */
     OPTION_FIT = 1u << 10,      /* a choice that --fit searches: all values compute the same */
-    OPTION_FIT_ALSO = 1u << 11, /* one that it searches when --fit-also names it */
+    OPTION_FIT_ALSO = 1u << 11, /* one that it searches when --fit-also names it; with OPTION_FIT:
+                                 * whose last value rounds otherwise, and is searched then */
 };
 
 /* What happens when a run goes on from its checkpoint with another value of the option. */
@@ -394,10 +395,16 @@ bool config_is_set(const Config *cfg, const char *name);
 const char *config_origin(const Config *cfg, const char *name, char text[CONFIG_ORIGIN_SIZE]);
 
 /* What --fit may set of cfg: a choice that is not given and that its row, or --fit-also, lets it
- * set; the split of an update, unless a part of that is given. Whether anything is left. */
+ * set, and which of its values; the split of an update, unless a part of that is given. Whether
+ * anything is left. */
 bool config_fits(const Config *cfg, const Option *option);
+bool config_fits_value(const Config *cfg, const Option *option, int value);
+bool config_fit_names(const Config *cfg, const Option *option); /* --fit-also does */
 bool config_fits_batch(const Config *cfg);
 bool config_fit_is_open(const Config *cfg);
+
+/* Whether this value of an option that --fit may set rounds otherwise than others. */
+bool config_fit_rounds(const Option *option, int value);
 
 /* Names of the options that say how long a run is, of which one is given; then NULL. */
 extern const char *const config_lengths[];

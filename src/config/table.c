@@ -240,7 +240,8 @@ static const Option options[] = {
      "outputs "
      "of norms, of activations, the feed-forward's first product, attention (or TTT), the block; "
      "pacer plan shows what each saves and costs"},
-    {"offload", CHOICE(offload, "none", offloads), GROUP, STEP, RECORDED, ROUNDING | LATER,
+    {"offload", CHOICE(offload, "none", offloads), GROUP, STEP, RECORDED,
+     ROUNDING | LATER | OPTION_FIT | OPTION_FIT_ALSO,
      "what a GPU keeps in the host's memory: optimizer (moments, and masters where the model is "
      "in bf16 or fp8), activations (what blocks keep for the backward pass, but for two), both, or "
      "all (gradients besides, of one rank)"},
@@ -256,10 +257,12 @@ static const Option options[] = {
            "of the table of words, whose rarest are dropped beyond it; 0: a quarter of the "
            "machine's"})},
     {"fit", BOOL(fit, "off"), GROUP, TRAINING, FREE, 0,
-     "the fastest split of an update into batch x accum, and recompute, that fit in memory, as far "
-     "as they are not given; predicted from ops measured first. plan shows all, train takes it"},
+     "the fastest split of an update into batch x accum, recompute, and, on a GPU, offload, that "
+     "fit in memory, as far as they are not given; predicted from ops and copies measured first. "
+     "plan shows all, train takes it"},
     {"fit-also", TEXT(fit_also, "", "OPTION,..."), GROUP, TRAINING, FREE, 0,
-     "with --fit: options it may also set, though they round otherwise: state-dtype, dtype"},
+     "with --fit: options it may also set, though they round otherwise: state-dtype, dtype, and "
+     "offload to all"},
 #undef GROUP
 
 #define GROUP "Ranks"

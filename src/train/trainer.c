@@ -388,26 +388,46 @@ void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan)
 
 typedef struct {
     const Trainer *trainer;
-    TrainerCall *told;
-    void *user;
+    TrainerListener listener;
     int64_t times;
-} CallTeller;
+} Teller;
+
+/* Copies that begin before the forward pass run beside it; what is done behind the backward pass
+ * counts as a part of that. */
+static TrainerPlace place_of(const Teller *teller)
+{
+    const Trainer *t = teller->trainer;
+    int64_t last = t->setup.accum - 1;
+    int kind = t->micro == 0 ? 0 : t->micro < last ? 1 : 2;
+    int pass = t->part == PHASE_LOSS                                        ? 1
+               : t->part == PHASE_BACKWARD || t->part == PHASE_COMM_EXPOSED ? 2
+                                                                            : 0;
+    bool update = t->micro < 0;
+    return (TrainerPlace){update ? STRETCH_UPDATE : kind * STRETCH_PASSES + pass,
+                          !update && pass == 2, teller->times};
+}
 
 static void tell_call(void *user, const TraceCall *call)
 {
-    const CallTeller *teller = user;
-    const Trainer *t = teller->trainer;
-    teller->told(teller->user, call, t->back && t->micro >= 0, teller->times);
+    const Teller *teller = user;
+    teller->listener.call(teller->listener.user, call, place_of(teller));
 }
 
-void trainer_calls(const TrainerSetup *setup, Backend *backend, TrainerCall *told, void *user)
+static void tell_copy(void *user, CopyQueue queue, double bytes)
+{
+    const Teller *teller = user;
+    teller->listener.copy(teller->listener.user, queue, bytes, place_of(teller));
+}
+
+void trainer_calls(const TrainerSetup *setup, Backend *backend, TrainerListener listener)
 {
     Trainer t;
-    CallTeller teller = {&t, told, user, 1};
+    Teller teller = {&t, listener, 1};
     begin(&t, setup, backend);
     workspace_count(&t.work, &t.ctx);
     lay_out(&t);
     t.ctx.note = tell_call;
+    t.ctx.note_copy = tell_copy;
     t.ctx.note_user = &teller;
     for (int64_t micro = 0, accum = setup->accum; micro < accum; micro++) {
         bool alike = micro == 1 && accum > 2; /* all but the last */

@@ -166,10 +166,26 @@ static inline int64_t trainer_tokens(const TrainerSetup *setup)
  * of SIZE_MAX and nothing else; a total above INT64_MAX is no number of bytes either. */
 void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan);
 
-/* The op calls of one update, found by the same dry run: what it calls, and how many times over.
- * back: in a backward pass. */
-typedef void TrainerCall(void *user, const TraceCall *call, bool back, int64_t times);
-void trainer_calls(const TrainerSetup *setup, Backend *backend, TrainerCall *told, void *user);
+/* Stretches of an update, in each of which copies run beside the ops: the passes of the first
+ * micro-step (forward, loss, backward), of those between, which are alike, and of the last; and the
+ * update itself. */
+#define STRETCH_PASSES 3
+#define STRETCH_UPDATE (3 * STRETCH_PASSES)
+#define STRETCHES (STRETCH_UPDATE + 1)
+
+typedef struct {
+    int stretch;
+    bool back;     /* in a backward pass */
+    int64_t times; /* how many times over */
+} TrainerPlace;
+
+/* Told of the op calls of one update, and of the bytes that it copies, found by the same dry run. */
+typedef struct {
+    void (*call)(void *user, const TraceCall *call, TrainerPlace place);
+    void (*copy)(void *user, CopyQueue queue, double bytes, TrainerPlace place);
+    void *user;
+} TrainerListener;
+void trainer_calls(const TrainerSetup *setup, Backend *backend, TrainerListener listener);
 
 /* FLOP of one micro-step that are the model's own: matrix products of its forward and backward
  * pass, each made once. Recomputation and the optimizer's products are not in it, so it is the
