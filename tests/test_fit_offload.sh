@@ -40,6 +40,11 @@ expect 3 'nothing fits' plan --fit "${model[@]}" --device ref --global-batch 2 -
 expect 3 'nothing fits' plan --fit --fit-also offload "${model[@]}" --device ref --global-batch 2 --recompute none --memory-limit 100k --verbose
 [[ $(grep -c ' all  *[0-9.]* ' out) == 2 ]] || fail "--fit-also offload does not add all: $(cat out)"
 
+# Moments that are in no machine's memory.
+expect 3 'are not free there' plan --fit --model tiny --data builtin:bytes --layers 40 --d-model 8192 --heads 64 --ffn 32768 \
+    --context 8 --seq 8 --vocab 300 --threads 1 --device ref --batch 1 --recompute block --offload both --memory-limit 100T
+grep -q 'too much memory of the host$' out || fail "no row tells of the host's memory: $(cat out)"
+
 # Room for what offloads moments and for nothing else.
 limit=$((($(need --recompute block) + $(need --offload optimizer)) / 2))
 [[ $(need --recompute block --offload activations) -gt $limit ]] || fail "activations are more than moments"

@@ -238,11 +238,7 @@ static int by_rank(const void *left, const void *right)
         return state;
     }
     double apart = a->time.seconds - b->time.seconds;
-    bool predicted = a->time.seconds > 0;
-    int copies = predicted ? op_uses_copy(&a->uses) - op_uses_copy(&b->uses) : 0;
-    return apart != 0    ? (apart > 0) - (apart < 0)
-           : copies != 0 ? copies
-                         : compare_sizes(a->bytes, b->bytes);
+    return apart != 0 ? (apart > 0) - (apart < 0) : compare_sizes(a->bytes, b->bytes);
 }
 
 /* The fastest, the candidates being in order; of those as fast but for FIT_APART the one that

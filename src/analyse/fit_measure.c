@@ -1,6 +1,7 @@
 /* Steps are traced in turn with steps that are not, and the medians of the ops' times are scaled to
- * the median of the whole steps, unless these also wait for copies. A step that would take too long, or more memory than there is, is
- * made with fewer layers: what a layer calls stays the same, and what is not the same is scaled. */
+ * the median of the whole steps, unless these also wait for copies. A step that would take too
+ * long, or more memory than there is, is made with fewer layers: what a layer calls stays the same,
+ * and what is not the same is scaled. */
 #include "analyse/fit_measure.h"
 
 #include "analyse/one_rank.h"

@@ -245,10 +245,10 @@ int fit_refuse(const FitFound *found)
     char *settings = fit_settings_text(found, c);
     if (size_sum(c->bytes, found->program) <= found->limit) {
         int code = err_set(ERR_MEMORY,
-                           "--fit: nothing fits: %s does in %.1f MiB, but the %.1f MiB that it "
+                           "--fit: nothing fits: %s does on the device, but the %.1f MiB that it "
                            "keeps in the host's memory are not free there; take a smaller model or "
                            "--seq, or let --fit-also set more",
-                           settings, (double)found->limit / MIB, (double)c->host / MIB);
+                           settings, (double)c->host / MIB);
         free(settings);
         return code;
     }

@@ -179,7 +179,7 @@ typedef struct {
     int64_t times; /* how many times over */
 } TrainerPlace;
 
-/* Told of the op calls of one update, and of the bytes that it copies, found by the same dry run. */
+/* Told of the op calls of one update and of what it copies, found by the same dry run. */
 typedef struct {
     void (*call)(void *user, const TraceCall *call, TrainerPlace place);
     void (*copy)(void *user, CopyQueue queue, double bytes, TrainerPlace place);

@@ -1,8 +1,8 @@
 #pragma once
 /* The CPU's backend with a clock that only its work moves: some ops, every upload and every join of
- * a copy take times that are known, everything else none. As a device it has a clock of its own, which is ahead of
- * the host's by an odd amount, and it records what its stamps and ops do and replays that
- * without calling the body again. */
+ * a copy take times that are known, everything else none. As a device it has a clock of its own,
+ * which is ahead of the host's by an odd amount, and it records what its stamps and ops do and
+ * replays that without calling the body again. */
 #include "tensor/backend.h"
 
 #define TIMED_LINEAR_FORWARD_NS 7000
