@@ -17,6 +17,7 @@ tensorboard: off
 lr: 1e-2
 YAML
 sed 's/lr: .*/lr: 1e-4/' a.yaml >b.yaml
+tries() { find "$1/runs" -name '*.log' | wc -l; }
 done_runs() { grep -c '"state":[[:space:]]*"done"' "$1/experiment.json"; }
 
 # --- wrong use: before anything runs ---
@@ -64,6 +65,27 @@ expect 12 'Undecided after 2 pairs' duel a.yaml 'seed: 100000' --min-pairs 2 --m
 expect 11 'B diverged in 2 of 2 runs' duel a.yaml 'lr: 100, clip: 0, steps: 40' --min-pairs 2 --max-pairs 2 --out diverged
 grep -q 'diverged' diverged/report.md || fail "the report does not tell of runs that diverged"
 
+# Both from the first pair on: equal losses of models that know nothing are no verdict.
+sed 's/^lr: .*/lr: 100/; s/^steps: .*/steps: 40/' a.yaml >wild.yaml
+echo 'clip: 0' >>wild.yaml
+expect 1 'A and B both diverged with seed 1337, so there is no verdict' duel wild.yaml 'lr: 99' --out both --json both.json
+[[ $(tries both) == 2 && ! -e both.json ]] || fail "$(tries both) runs of two configurations that diverge, instead of 2"
+
+# --- a failure ends the duel where it happens, with a status of its own; mended, the same command goes on ---
+
+expect 2 'B: init later (seed 1337) did not come to its end (failed: --init: later: is no folder' duel a.yaml 'init: later' --min-pairs 2 --max-pairs 3 --out early --json early.json
+grep -q 'A: init none' err || fail "an option that only one is given has no value for the other"
+[[ $(tries early) == 2 && ! -e early.json ]] || fail "$(tries early) runs where the second must fail, instead of 2"
+expect 2 'B: init later (seed 1337) did not come to its end' duel a.yaml 'init: later' --min-pairs 2 --max-pairs 3 --out early --jobs 2
+(($(tries early) < 4)) || fail "$(tries early) runs where the second must fail, two at once"
+"$PACER" train --config a.yaml --out trained --quiet >out 2>err || fail "a model to begin with"
+mv trained later
+expect 0 'B is better than A by' duel a.yaml 'init: later' --min-pairs 2 --max-pairs 3 --out early
+sed 's/builtin:bytes/nowhere/' a.yaml >nowhere.yaml
+expect 2 'data nowhere: no such file or folder' duel nowhere.yaml 'lr: 1' --out none
+expect 3 'B: lr 1, memory-limit 1000000 cannot be run here' duel a.yaml 'lr: 1, memory-limit: 1M' --out none
+[[ ! -e none ]] || fail "what cannot be run was begun"
+
 # --- stopped by Ctrl-C, and gone on with: B is better, by a file, two runs at once ---
 
 "$PACER" duel b.yaml a.yaml --min-pairs 2 --max-pairs 3 --out stopped >out 2>err &
@@ -80,7 +102,7 @@ expect 0 'B is better than A by' duel b.yaml a.yaml --min-pairs 2 --max-pairs 3 
 run=$(basename "$(find stopped/runs -mindepth 1 -maxdepth 1 -type d | sort | head -1)")
 rm -r "stopped/runs/$run"
 : >"stopped/runs/$run"
-expect 1 'so there is no verdict; the same command tries again' duel b.yaml a.yaml --min-pairs 2 --max-pairs 3 --out stopped
+expect 2 'so there is no verdict; the same command tries again' duel b.yaml a.yaml --min-pairs 2 --max-pairs 3 --out stopped
 rm "stopped/runs/$run"
 expect 0 'B is better than A by' duel b.yaml a.yaml --min-pairs 2 --max-pairs 3 --out stopped
 exit $failed

@@ -46,23 +46,78 @@ static void print_plan(const Experiment *e, const DuelPlan *plan)
            plan->least, plan->most, plan->error, test.tail, plan->margin);
 }
 
-/* Runs without an outcome end the duel: that a disk was full says nothing about a
- * configuration. A run that diverged has one. */
-static int refuse_gaps(const Experiment *e, const Results *results)
+/* --- runs that leave no verdict --- */
+
+static bool has_diverged(const Experiment *e, const ExperimentRun *run)
 {
-    for (int i = 0; i < results->count; i++) {
-        const Result *run = &results->runs[i];
-        if (run->state != RUN_DONE && !duel_diverged(run)) {
-            bool memory = run->state == RUN_OOM || run->state == RUN_REFUSED;
-            return err_set(memory ? ERR_MEMORY : ERR_FAILED,
-                           "%s (seed %s) did not come to its end (%s: %s), so there is no "
-                           "verdict; the same command tries again. Its log: %s/%s.log",
-                           e->runs[i].label, result_setting(run, "seed"),
-                           run_state_words(run->state), run->reason, e->dir, run->dir);
+    cJSON *record = NULL;
+    bool known = experiment_run_record(e, run, &record) == 0;
+    bool diverged = duel_diverged(run->state, known ? json_text_or(record, "message", run->reason)
+                                                    : run->reason);
+    cJSON_Delete(record);
+    return diverged;
+}
+
+/* That a disk was full says nothing about a configuration: without an outcome of this run there is
+ * no verdict. A run that diverged has one. */
+static bool is_lost(const Experiment *e, const ExperimentRun *run)
+{
+    return run_state_is_over(run->state) && run->state != RUN_DONE && !has_diverged(e, run);
+}
+
+/* Where the first runs of both diverge there is nothing to compare. */
+static bool is_futile(const Experiment *e)
+{
+    return has_diverged(e, &e->runs[0]) && has_diverged(e, &e->runs[1]);
+}
+
+static bool ends_duel(const Experiment *e, const ExperimentRun *run)
+{
+    return is_lost(e, run) || is_futile(e);
+}
+
+/* What failed is tried again; what diverged would again. */
+static void forget_losses(Experiment *e)
+{
+    for (int i = 0; i < e->count; i++) {
+        if (is_lost(e, &e->runs[i])) {
+            experiment_set(&e->runs[i], RUN_WAITING, "");
         }
     }
-    return 0;
 }
+
+/* ERR_MEMORY and ERR_INPUT where the run itself ended with their exit status. */
+static int loss_code(const ExperimentRun *run)
+{
+    bool memory = run->state == RUN_OOM || run->state == RUN_REFUSED;
+    bool input = run->exit.known && (int)run->exit.number == err_exit_status(ERR_INPUT);
+    return memory ? ERR_MEMORY : input ? ERR_INPUT : ERR_FAILED;
+}
+
+static int refuse_losses(const Experiment *e)
+{
+    for (int i = 0; i < e->count; i++) {
+        const ExperimentRun *run = &e->runs[i];
+        if (is_lost(e, run)) {
+            char *log = experiment_run_path(e, run, ".log");
+            int code = err_set(loss_code(run),
+                               "%s (seed %s) did not come to its end (%s: %s), so there is no "
+                               "verdict; the same command tries again. Its log: %s",
+                               run->label, setting_find(&run->settings, "seed")->value,
+                               run_state_words(run->state), run->reason, log);
+            free(log);
+            return code;
+        }
+    }
+    return !is_futile(e) ? 0
+                         : err_set(ERR_FAILED,
+                                   "A and B both diverged with seed %s, so there is no verdict. A: "
+                                   "%s. B: %s",
+                                   setting_find(&e->runs[0].settings, "seed")->value,
+                                   e->runs[0].reason, e->runs[1].reason);
+}
+
+/* --- pair by pair --- */
 
 static void say_look(const Duel *duel, double started, int made)
 {
@@ -87,8 +142,8 @@ static int fight(Experiment *e, const DuelPlan *plan, Duel *duel)
         Results results = {0};
         e->count = 2 * pairs;
         code = experiment_execute(e);
+        code = code != 0 ? code : refuse_losses(e);
         code = code != 0 ? code : results_read(&results, e->dir);
-        code = code != 0 ? code : refuse_gaps(e, &results);
         code = code != 0 ? code : duel_judge(&results, duel);
         if (code == 0) {
             say_look(duel, started, duel->count - before / 2);
@@ -137,7 +192,11 @@ static int run_duel(const Config *cfg, Experiment *e, const DuelPlan *plan, Duel
     int code = experiment_enter(e, &lock);
     code = code != 0 ? code : duel_check_begun(e);
     code = code != 0 ? code : experiment_restore(e);
-    code = code != 0 ? code : fight(e, plan, duel);
+    if (code == 0) {
+        forget_losses(e);
+        e->ends = ends_duel;
+        code = fight(e, plan, duel);
+    }
     code = code != 0 ? code : tell(cfg, e, duel);
     e->count = all; /* for experiment_free */
     if (lock >= 0) {

@@ -16,15 +16,14 @@ bool duel_is(const Results *results)
 
 /* --- from runs to pairs --- */
 
-bool duel_diverged(const Result *run)
+bool duel_diverged(RunState state, const char *message)
 {
     static const char *const begins[] = {"the loss became ", "the gradient norm became "};
-    const char *message = json_text_or(run->run, "message", run->reason);
     bool known = false;
     for (int i = 0; i < 2; i++) {
         known = known || strncmp(message, begins[i], strlen(begins[i])) == 0;
     }
-    return run->state == RUN_FAILED && known;
+    return state == RUN_FAILED && known;
 }
 
 static const Result *find_run(const Results *results, int configuration, int repeat)
@@ -39,7 +38,8 @@ static const Result *find_run(const Results *results, int configuration, int rep
 /* False: the run has no outcome (yet). */
 static bool outcome(const Result *run, double *loss, bool *diverged)
 {
-    if (run == NULL || (run->state != RUN_DONE && !duel_diverged(run))) {
+    const char *message = run != NULL ? json_text_or(run->run, "message", run->reason) : "";
+    if (run == NULL || (run->state != RUN_DONE && !duel_diverged(run->state, message))) {
         return false;
     }
     *loss = json_number(run->run, "summary.val_loss");

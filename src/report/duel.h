@@ -27,8 +27,8 @@ bool duel_is(const Results *results);
 /* ERR_INPUT when its record is not one of a duel. */
 int duel_judge(const Results *results, Duel *duel);
 
-/* A run that ended for a loss or a gradient that was not finite. */
-bool duel_diverged(const Result *run);
+/* Whether a run ended for a loss or a gradient that was not finite; message: its record's. */
+bool duel_diverged(RunState state, const char *message);
 
 /* The verdict as one word, for scripts: better, worse, none, undecided; open: not yet. */
 const char *duel_word(const Duel *duel);

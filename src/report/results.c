@@ -213,7 +213,8 @@ static void name_run(const Results *results, Result *result)
     for (int i = 0; i < results->varying_count; i++) {
         const char *option = results->varying[i].option, *value = result_setting(result, option);
         if (value != NULL) {
-            page_put(&text, "%s%s %s", text.size > 0 ? ", " : "", option, value);
+            page_put(&text, "%s%s %s", text.size > 0 ? ", " : "", option,
+                     value[0] != '\0' ? value : "none");
         }
     }
     bool none = text.size == 0, peer = result->peer[0] != '\0';

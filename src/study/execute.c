@@ -439,13 +439,13 @@ static int start(Experiment *e, Place *place, int share, int at)
     return code;
 }
 
-/* A signal to us is passed on once; a second one ends us, and the child with us. broken: the record
- * of the experiment cannot be kept. */
-static void tend(Child *child, double timeout_s, bool broken)
+/* A signal to us is passed on once; a second one ends us, and the child with us. over: the record
+ * of the experiment cannot be kept, or another run has ended it. */
+static void tend(Child *child, double timeout_s, bool over)
 {
     double now = clock_seconds();
     int signal = signals_pending();
-    if (child->asked == 0 && (signal != 0 || broken)) {
+    if (child->asked == 0 && (signal != 0 || over)) {
         child_signal(child, signal == ERR_INTERRUPTED ? SIGINT : SIGTERM);
         child->asked = now;
         log_info("stopping: the run under way saves and ends");
@@ -458,8 +458,9 @@ static void tend(Child *child, double timeout_s, bool broken)
     }
 }
 
-/* The place's run has ended: what became of it, or once more from the start. */
-static int finish(Experiment *e, Place *place, int share)
+/* The place's run has ended: what became of it, or once more from the start. *over: the others have
+ * no purpose without it. */
+static int finish(Experiment *e, Place *place, int share, bool *over)
 {
     int at = place->at, code = 0;
     ExperimentRun *run = &e->runs[at];
@@ -479,6 +480,8 @@ static int finish(Experiment *e, Place *place, int share)
         experiment_set(run, RUN_FAILED, "it ended well and left no record");
     }
     sweep_progress_end(&place->progress);
+    bool ended = run->state == RUN_DONE || run->state == RUN_STOPPED;
+    *over = *over || (!ended && e->ends != NULL && e->ends(e, run));
     if (run->state == RUN_DONE && e->recipe.drop_checkpoints) {
         code = remove_part(e, run, "/ckpt");
     }
@@ -508,18 +511,18 @@ static int next_run(Experiment *e, int *next, int *code)
 }
 
 /* Looks after the places; returns how many are taken. */
-static int look_after(Experiment *e, Place *places, int *code)
+static int look_after(Experiment *e, Place *places, bool *over, int *code)
 {
     int taken = 0, first = -1;
     for (int i = 0; i < e->jobs; i++) {
         Place *place = &places[i];
         if (place->at >= 0 &&
             waitpid(place->child.pid, &place->child.status, WNOHANG) == place->child.pid) {
-            int failure = finish(e, place, i);
+            int failure = finish(e, place, i, over);
             *code = *code != 0 ? *code : failure;
         }
         if (place->at >= 0) {
-            tend(&place->child, e->recipe.timeout_s, *code != 0);
+            tend(&place->child, e->recipe.timeout_s, *over || *code != 0);
             first = first < 0 ? i : first;
             taken++;
         }
@@ -540,8 +543,9 @@ int experiment_execute(Experiment *e)
     e->finished = false;
     int code = experiment_save(e);
     bool alone = false; /* the run under way takes the whole machine */
+    bool over = false;
     do {
-        for (int i = 0; i < e->jobs && code == 0 && signals_pending() == 0; i++) {
+        for (int i = 0; i < e->jobs && code == 0 && !over && signals_pending() == 0; i++) {
             int at = places[i].at < 0 && !(alone && taken > 0) ? next_run(e, &next, &code) : -1;
             if (at < 0 || (taken > 0 && needs_all(&e->runs[at]))) {
                 continue;
@@ -552,18 +556,19 @@ int experiment_execute(Experiment *e)
             code = start(e, &places[i], i, at);
             taken += code == 0;
         }
-        taken = look_after(e, places, &code);
+        taken = look_after(e, places, &over, &code);
         if (taken > 0) {
             pause_briefly();
         }
-    } while (taken > 0 || (code == 0 && signals_pending() == 0 && next_run(e, &next, &code) >= 0));
+    } while (taken > 0 ||
+             (code == 0 && !over && signals_pending() == 0 && next_run(e, &next, &code) >= 0));
     free(places);
     if (code == 0 && signals_pending() != 0) {
         code = err_set(signals_pending(),
                        "stopped in run %d of %d; the same command goes on from there", last + 1,
                        e->count);
     }
-    if (code == 0) {
+    if (code == 0 && !over) {
         e->finished = true;
         code = experiment_save(e);
     }

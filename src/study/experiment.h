@@ -36,7 +36,7 @@ typedef struct {
     bool too_large; /* that is for lack of memory: train is asked all the same, and records it */
 } ExperimentRun;
 
-typedef struct {
+typedef struct Experiment {
     Recipe recipe;
     char *dir; /* "": none yet */
     ExperimentRun
@@ -47,6 +47,9 @@ typedef struct {
     bool finished;         /* every run was given its chance */
     char peer_version[32]; /* of the peers' library; "": there is none */
     char *peer_note;       /* why peers have no runs, or not all of them; NULL: nothing to say */
+    /* Asked of a run that did not come to its end: whether the others have lost their purpose.
+     * NULL: they never have. */
+    bool (*ends)(const struct Experiment *experiment, const ExperimentRun *run);
 } Experiment;
 
 /* Takes the recipe and makes its runs: axes crossed, skips left out, repeats with seeds of their
@@ -74,9 +77,10 @@ int experiment_plan(Experiment *experiment);
  * there. */
 int experiment_enter(const Experiment *experiment, int *lock);
 
-/* Runs what is waiting or was stopped. A run that fails does not end it. 0 when every run had
- * its chance; ERR_INTERRUPTED or ERR_TERMINATED after a signal, which the child was given too;
- * or why the record cannot be kept. signals_install before. */
+/* Runs what is waiting or was stopped. A run that fails does not end it, but where ends says so:
+ * then no other begins, and those under way save and stop. 0 when every run had its chance, or it
+ * was ended so; ERR_INTERRUPTED or ERR_TERMINATED after a signal, which the child was given too; or
+ * why the record cannot be kept. signals_install before. */
 int experiment_execute(Experiment *experiment);
 
 /* experiment_json.c: writes dir/experiment.json as one event. */
