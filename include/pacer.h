@@ -100,7 +100,7 @@ typedef struct pacer_step {
     size_t size;
     int64_t step, steps; /* updates made, of so many (minutes: as expected, 0: unknown) */
     int64_t tokens;      /* trained on so far */
-    double loss, lr, grad_norm;
+    double loss, lr, grad_norm; /* loss and norm NaN: no token of the update counts */
     double tok_s; /* tokens per second since the last line */
     double seconds_left;
 } pacer_step;

@@ -348,6 +348,81 @@ static void test_instruct__loss_is_of_what_counts(void **state)
     data_files_remove(folder);
 }
 
+/* One update of two micro-steps whose tokens all count, or none of them. */
+static void make_update(Trainer *t, Tokens tokens, int64_t step, bool counts)
+{
+    int64_t rows = t->setup.batch * t->setup.seq;
+    int32_t *none = mem_alloc((size_t)rows * sizeof *none);
+    for (int64_t i = 0; i < rows; i++) {
+        none[i] = -1;
+    }
+    for (int64_t micro = 0; micro < 2; micro++) {
+        trainer_micro_step(t,
+                           (HostBatch){.ids = tokens.ids + micro * rows,
+                                       .targets = counts ? tokens.targets + micro * rows : none,
+                                       .order = tokens.order + micro * rows},
+                           micro);
+    }
+    double loss, norm;
+    trainer_update(t, 0.01, step);
+    trainer_post(t);
+    trainer_fetch(t, &loss, &norm);
+    assert_true((t->fetched_counted > 0) == counts && (norm > 0) == counts);
+    free(none);
+}
+
+static double *everything(const Trainer *t, int64_t *count)
+{
+    const Optimizer *o = &t->optimizer;
+    Tensor of[] = {o->param, o->state[0], o->state[1]};
+    double *all = NULL;
+    *count = 0;
+    for (int i = 0; i < 3; i++) {
+        int64_t more = tensor_given(of[i]) ? tensor_count(of[i]) : 0;
+        double *values = more > 0 ? gold_download(t->backend, of[i]) : NULL;
+        all = mem_realloc(all, (size_t)(*count + more) + 1, sizeof *all);
+        for (int64_t k = 0; k < more; k++) {
+            all[(*count)++] = values[k];
+        }
+        free(values);
+    }
+    return all;
+}
+
+/* Neither momentum nor decay moves weights by an update that has no gradient, and no moment is
+ * made smaller by it. */
+static void test_instruct__an_update_where_nothing_counts_changes_nothing(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 2 * OPTIMIZER_COUNT; which++) {
+        TrainerSetup setup = small_setup("llama-22m", 2, 2, 13);
+        setup.optimizer.id = (OptimizerId)(which / 2);
+        Backend *backend = which % 2 == 0 ? ref_backend_open() : cpu_backend_open(1);
+        Tokens tokens = make_tokens(4, setup.seq, setup.batch, setup.spec.vocab);
+        TrainPlan plan;
+        Trainer t;
+        trainer_plan(&setup, backend, &plan);
+        assert_int_equal(trainer_open(&t, &setup, backend, &plan), 0);
+        trainer_init_params(&t, 11);
+        int64_t count, again;
+        make_update(&t, tokens, 0, true);
+        double *before = everything(&t, &count);
+        make_update(&t, tokens, 1, false);
+        double *after = everything(&t, &again);
+        assert_int_equal(count, again);
+        assert_memory_equal(before, after, (size_t)count * sizeof *before);
+        free(after);
+        make_update(&t, tokens, 2, true);
+        after = everything(&t, &again);
+        assert_true(memcmp(before, after, (size_t)count * sizeof *before) != 0);
+        free(before);
+        free(after);
+        free_tokens(tokens);
+        trainer_close(&t);
+        backend->close(backend);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -356,6 +431,7 @@ int main(void)
         cmocka_unit_test(test_instruct__refuses_by_line_and_field),
         cmocka_unit_test(test_instruct__templates_by_name_markers_and_file),
         cmocka_unit_test(test_instruct__loss_is_of_what_counts),
+        cmocka_unit_test(test_instruct__an_update_where_nothing_counts_changes_nothing),
     };
     return cmocka_run_group_tests(tests, open_tokenizers, close_tokenizers);
 }

@@ -64,6 +64,14 @@ small[-4]=1 # --eval-batches
 run --data prompts --batch 1 --steps 4 --out silent
 grep -q 'none of the 1 sequences that are evaluated has a token that counts.*--eval-batches' err || fail "not said: $(cat err)"
 ! grep -q val_loss silent/metrics.jsonl || fail "a loss of no token: $(grep val_loss silent/metrics.jsonl)"
+# Updates in which no token counts have no loss and no norm, which are no zeros, and the run is sound.
+"$PACER" train "${small[@]:0:${#small[@]}-1}" --data prompts --batch 1 --steps 40 --out gaps 2>err >out || fail "updates of no token: $?"
+awk '/"loss"/ != /"grad_norm"/ { bad = 1 } /"tok_s"/ { n++; losses += /"loss":[0-9.]+/ } /"loss":0[,}]/ { bad = 1 }
+    END { exit bad || n != 40 || losses == 0 || losses > 39 }' gaps/metrics.jsonl || fail "lines: $(cat gaps/metrics.jsonl)"
+grep -q 'loss -  lr' err || fail "a loss of no token is shown"
+for command in check report; do
+    "$PACER" $command gaps >out 2>err || fail "$command of a run with updates of no token: $(cat out)"
+done
 run --data prompts --batch 4 --steps 4 --out loud
 grep -q val_loss loud/metrics.jsonl || fail "no loss of four sequences"
 

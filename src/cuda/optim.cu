@@ -88,7 +88,7 @@ template <typename State, typename Master> struct UpdateRange {
     const float *hyper, *norm_sq, *left_out; /* left_out may be NULL */
     float tokens;
     int64_t count;
-    bool decay;
+    bool decay, as_is;
     int64_t index; /* of its first element, for random bits */
 };
 
@@ -96,6 +96,7 @@ template <typename State, typename Master> struct UpdateRange {
 struct UpdateStep {
     float lr, beta1, beta2, rest1, rest2, eps, decay, correction1, correction2;
     float factor; /* of gradients: mean over tokens that count, and clipping */
+    bool none;    /* no token counts */
     uint32_t key1, key2;
 };
 
@@ -115,8 +116,9 @@ template <typename Range> __device__ static UpdateStep read_step(const Range &ar
     step.key2 = (uint32_t)args.hyper[HYPER_KEY2];
     float clip = args.hyper[HYPER_CLIP];
     float left_out = args.left_out != NULL ? *args.left_out : 0, mean = 1;
-    if (left_out > 0) {
-        mean = left_out < args.tokens ? args.tokens / (args.tokens - left_out) : 0;
+    step.none = left_out > 0 && !(left_out < args.tokens);
+    if (left_out > 0 && !args.as_is) {
+        mean = args.tokens / (args.tokens - left_out);
     }
     float norm = mean * sqrtf(*args.norm_sq);
     step.factor = mean * (clip > 0 ? fminf(1, clip / (norm + 1e-6f)) : 1);
@@ -271,6 +273,9 @@ template <bool Adaptive, int LANES, typename State, typename Master>
 __global__ void __launch_bounds__(FLAT_THREADS, 4) update_range(UpdateRange<State, Master> args)
 {
     UpdateStep step = read_step(args);
+    if (step.none) {
+        return;
+    }
     int64_t pieces = args.count / LANES;
     int64_t first = (int64_t)blockIdx.x * (FLAT_THREADS * UPDATE_ROUNDS) + threadIdx.x;
     int64_t last = min(first + FLAT_THREADS * UPDATE_ROUNDS, pieces);
@@ -307,6 +312,7 @@ static void update_typed(Ctx *c, const UpdateArgs &args)
     range.tokens = (float)args.tokens;
     range.count = tensor_count(args.param);
     range.decay = args.decay;
+    range.as_is = args.as_is;
     range.index = args.index;
     cudaStream_t stream = cuda_of(c)->stream;
     if (aligned_16(range.param, range.low, range.grad, range.m, range.v)) {

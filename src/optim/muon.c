@@ -164,7 +164,7 @@ static void update(Ctx *c, const Optimizer *o, int hyper, UpdateArgs args)
     ArenaMark mark = arena_mark(&c->scratch);
     args.state[0] = scratch_like(c, args.grad);
     args.hyper = hyper_row(o, hyper, ROW_STEP);
-    args.left_out = TENSOR_NONE;
+    args.as_is = true;
     op_cast(c, args.grad, args.state[0]);
     op_sgd(c, args);
     arena_release(&c->scratch, mark);

@@ -13,13 +13,23 @@ static void sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode, void *ws)
     ref_store(out, 0, total, mode);
 }
 
+static double left_out_of(UpdateArgs args)
+{
+    return tensor_given(args.left_out) ? ref_get(args.left_out, 0) : 0;
+}
+
+static bool any_counts(UpdateArgs args)
+{
+    double left_out = left_out_of(args);
+    return left_out == 0 || left_out < args.tokens;
+}
+
 /* What every gradient is multiplied with: from a sum over `tokens` to a mean over those that
  * count, and so that the norm of all of them is at most `clip`. */
 static double gradient_factor(UpdateArgs args)
 {
-    double left_out = tensor_given(args.left_out) ? ref_get(args.left_out, 0) : 0;
-    double counted = args.tokens - left_out, clip = ref_get(args.hyper, HYPER_CLIP);
-    double mean = left_out == 0 ? 1 : counted > 0 ? args.tokens / counted : 0;
+    double left_out = left_out_of(args), clip = ref_get(args.hyper, HYPER_CLIP);
+    double mean = left_out == 0 || args.as_is ? 1 : args.tokens / (args.tokens - left_out);
     double norm = mean * sqrt(ref_get(args.norm_sq, 0));
     return mean * (clip > 0 ? fmin(1, clip / (norm + 1e-6)) : 1);
 }
@@ -83,7 +93,7 @@ static void adamw(Ctx *c, UpdateArgs args)
     double correction1 = ref_get(args.hyper, HYPER_CORRECTION1);
     double correction2 = ref_get(args.hyper, HYPER_CORRECTION2);
     double factor = gradient_factor(args);
-    for (int64_t i = 0; i < tensor_count(args.param); i++) {
+    for (int64_t i = 0; any_counts(args) && i < tensor_count(args.param); i++) {
         double g = ref_get(args.grad, i) * factor;
         double p = get_param(&args, i);
         double m = beta1 * ref_get(args.state[0], i) + rest1 * g;
@@ -102,7 +112,7 @@ static void sgd(Ctx *c, UpdateArgs args)
     double lr = ref_get(args.hyper, HYPER_LR), momentum = ref_get(args.hyper, HYPER_BETA1);
     double decay = args.decay ? ref_get(args.hyper, HYPER_DECAY) : 0;
     double factor = gradient_factor(args);
-    for (int64_t i = 0; i < tensor_count(args.param); i++) {
+    for (int64_t i = 0; any_counts(args) && i < tensor_count(args.param); i++) {
         double p = get_param(&args, i);
         double m = momentum * ref_get(args.state[0], i) + ref_get(args.grad, i) * factor;
         put_state(&args, 0, i, m);

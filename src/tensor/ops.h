@@ -151,8 +151,9 @@ typedef struct {
     int64_t index;   /* of the first element: its number among all, for random bits */
     Tensor hyper;    /* (HYPER_COUNT) f32 */
     Tensor norm_sq;  /* (1) acc: squared norm of the whole gradient, for clipping */
-    Tensor left_out; /* (1) acc: how many of `tokens` do not count; none: all do */
+    Tensor left_out; /* (1) acc: how many of `tokens` do not count; none given: all do */
     double tokens;   /* the gradient is of the losses' sum divided by this */
+    bool as_is;      /* grad is taken as it is: left_out tells only whether any token counts */
     bool decay;      /* whether HYPER_DECAY applies to this range */
 } UpdateArgs;
 
@@ -423,8 +424,9 @@ void op_sum(Ctx *c, Tensor x, double scale, Tensor out, Mode mode);
 void op_sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode);
 
 /* Updates of a flat range. g is the gradient of the mean over the tokens that count: grad times
- * tokens / (tokens - left_out), or 0 when none does; norm is its norm. Then g is scaled by
- * min(1, clip / (norm + 1e-6)) when clip > 0.
+ * tokens / (tokens - left_out), or with as_is grad itself; norm is its norm. Then g is scaled by
+ * min(1, clip / (norm + 1e-6)) when clip > 0. Where no token counts there is no gradient, and
+ * nothing is written.
  * AdamW, states m and v:
  *   p -= lr * decay * p;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;
  *   p -= lr * (m / c1) / (sqrt(v / c2) + eps).

@@ -37,7 +37,7 @@ static void fill_summary(Session *s, const TimerReport *report, Summary *out)
                      .train_all_s = known(!isnan(s->state.train_seconds), s->state.train_seconds),
                      .val_s = value_of(report->phases[PHASE_EVAL].total_s),
                      .init_s = value_of(report->phases[PHASE_INIT].total_s),
-                     .train_loss = known(s->state.step > s->first_step, s->loss),
+                     .train_loss = known(s->trainer.fetched_counted > 0, s->loss),
                      .val_loss = known(s->evaluated, s->val_loss),
                      .best_val_loss = known(!isnan(s->state.best_val_loss), s->state.best_val_loss),
                      .peak_bytes = value_of((double)trainer_peak_bytes(&s->trainer)),
@@ -96,8 +96,7 @@ static int write_rank(const Session *s, const TimerReport *report, const Summary
                        .host = s->machine.host,
                        .device = backend->device != NULL ? backend->device : backend->name,
                        .uuid = named ? uuid : NULL,
-                       .first_loss =
-                           known(s->first_step == 0 && s->trainer.fetched > 0, s->own_first_loss),
+                       .first_loss = known(s->first_counts, s->own_first_loss),
                        .timers = report,
                        .peak_bytes = summary->peak_bytes,
                        .allocated_bytes = summary->allocated_bytes,
@@ -147,7 +146,7 @@ static void run_checks(const Session *s, const Summary *summary, bool complete, 
     Value ceiling = machine_ceiling(&s->machine);
     input.ceiling = known(ceiling.known, 1e9 * ceiling.number);
     if (s->first_step == 0) {
-        bool fresh = s->state.step > 0 && s->run.cfg->init[0] == '\0';
+        bool fresh = s->first_counts && s->run.cfg->init[0] == '\0';
         input.first_loss = known(fresh, s->state.first_loss);
     }
     checks_run(summary, &input, checks);

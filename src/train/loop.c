@@ -204,7 +204,8 @@ static bool settle(Session *s, int64_t ahead)
         if (finite) {
             measure_noise(s);
         }
-        if (s->first_step == 0 && s->trainer.fetched == 1) {
+        if (s->first_step == 0 && s->trainer.fetched == 1 && s->trainer.fetched_counted > 0) {
+            s->first_counts = true;
             s->state.first_loss = s->loss;
             s->own_first_loss = s->ranks > 1 ? s->trainer.fetched_own_loss : s->loss;
         }
@@ -302,14 +303,19 @@ static int tell(Session *s, double seconds, bool tells)
     if (!tells || !session_leads(s)) {
         return 0;
     }
-    char duration[CLOCK_DURATION_SIZE];
+    char duration[CLOCK_DURATION_SIZE], loss[32] = "-", norm[32] = "-";
+    bool counts = s->trainer.fetched_counted > 0; /* else there is no loss to tell */
+    if (counts) {
+        snprintf(loss, sizeof loss, "%.4f", s->loss);
+        snprintf(norm, sizeof norm, "%.3f", s->grad_norm);
+    }
     double left = (double)(steps - step) * s->step_seconds;
     if (s->run.length.seconds > 0) {
         left = (1 - fmin(s->used, 1)) * s->run.length.seconds;
     }
     (log_is_terminal() ? log_live : log_info)(
-        "step %lld/%lld  loss %.4f  lr %.2e  norm %.3f  %.0f tok/s  %s left", (long long)step,
-        (long long)steps, s->loss, s->rate, s->grad_norm, tok_s, clock_duration(left, duration));
+        "step %lld/%lld  loss %s  lr %.2e  norm %s  %.0f tok/s  %s left", (long long)step,
+        (long long)steps, loss, s->rate, norm, tok_s, clock_duration(left, duration));
     s->shown = clock_seconds();
     if (!is_due(s)) {
         return 0;
@@ -317,9 +323,9 @@ static int tell(Session *s, double seconds, bool tells)
     NoiseScale noise = session_noise(s);
     RecordStep line = {.step = step,
                        .tokens = s->state.tokens,
-                       .loss = value_of(s->loss),
+                       .loss = {counts, s->loss},
                        .lr = value_of(s->rate),
-                       .grad_norm = value_of(s->grad_norm),
+                       .grad_norm = {counts, s->grad_norm},
                        .tok_s = value_of(tok_s),
                        .ms = value_of(1e3 * s->line_seconds / (double)s->line_steps),
                        .peak_bytes = value_of((double)trainer_peak_bytes(&s->trainer)),
@@ -334,9 +340,9 @@ static int tell(Session *s, double seconds, bool tells)
                            .step = step,
                            .steps = steps,
                            .tokens = s->state.tokens,
-                           .loss = s->loss,
+                           .loss = counts ? s->loss : NAN,
                            .lr = s->rate,
-                           .grad_norm = s->grad_norm,
+                           .grad_norm = counts ? s->grad_norm : NAN,
                            .tok_s = tok_s,
                            .seconds_left = left};
         if (s->watcher->step(&told, s->watcher->step_user) != 0) {
@@ -488,8 +494,10 @@ static void conclude(const Session *s)
              (long long)s->state.step, (long long)s->state.tokens,
              clock_duration(s->state.train_seconds, text), leg, tokens / s->session_seconds,
              rate * 1e-9, ceiling.known ? 100e-9 * rate / ceiling.number : NAN);
-    if (s->evaluated) {
+    if (s->evaluated && s->trainer.fetched_counted > 0) {
         log_info("train loss %.4f, validation loss %.4f", s->loss, s->val_loss);
+    } else if (s->evaluated) {
+        log_info("validation loss %.4f", s->val_loss);
     }
     NoiseScale noise = session_noise(s);
     if (noise.scale.known) {

@@ -43,6 +43,7 @@ typedef struct {
     int64_t first_tokens;                   /* trained on before it */
     double session_seconds;                 /* in training steps, of this session */
     double loss, grad_norm, rate, val_loss; /* latest; NAN before the first */
+    bool first_counts;     /* the first update is fetched, and has tokens that count */
     double own_first_loss; /* step 1, of this rank's sequences alone; once that is fetched */
     bool evaluated;        /* val_loss is of this session */
     Saver *saver;

@@ -60,13 +60,25 @@ static size_t sum_squares_ws(const Ctx *c, Tensor x)
     return (size_t)block_count(tensor_count(x)) * sizeof(double);
 }
 
+static float left_out_of(UpdateArgs args)
+{
+    return tensor_given(args.left_out) ? *(const float *)args.left_out.data : 0;
+}
+
+/* How many elements are written: none where no token counts. */
+static int64_t written_of(UpdateArgs args)
+{
+    float left_out = left_out_of(args);
+    return left_out == 0 || left_out < args.tokens ? tensor_count(args.param) : 0;
+}
+
 /* What every gradient is multiplied with, for the mean over tokens that count and for clipping. */
 static double gradient_factor(UpdateArgs args)
 {
-    const float *hyper = args.hyper.data, *left_out = args.left_out.data;
-    double mean = 1, clip = hyper[HYPER_CLIP];
-    if (left_out != NULL && *left_out > 0) {
-        mean = *left_out < args.tokens ? args.tokens / (args.tokens - *left_out) : 0;
+    const float *hyper = args.hyper.data;
+    double mean = 1, left_out = left_out_of(args), clip = hyper[HYPER_CLIP];
+    if (left_out > 0 && !args.as_is) {
+        mean = args.tokens / (args.tokens - left_out);
     }
     double norm = mean * sqrt((double)*(const float *)args.norm_sq.data);
     return mean * (clip > 0 ? fmin(1, clip / (norm + 1e-6)) : 1);
@@ -225,7 +237,7 @@ static void adamw(Ctx *c, UpdateArgs args)
 {
     Coefficients k = coefficients(args);
     bool split = args.param.dtype == DT_REST;
-    int64_t count = tensor_count(args.param);
+    int64_t count = written_of(args);
     int parts = threads_for(c, count);
 #pragma omp parallel for num_threads(parts) schedule(static)
     for (int part = 0; part < parts; part++) {
@@ -271,7 +283,7 @@ static void sgd(Ctx *c, UpdateArgs args)
                       .rate = hyper[HYPER_LR],
                       .decay = args.decay ? hyper[HYPER_LR] * hyper[HYPER_DECAY] : 0};
     bool split = args.param.dtype == DT_REST;
-    int64_t count = tensor_count(args.param);
+    int64_t count = written_of(args);
     int parts = threads_for(c, count);
 #pragma omp parallel for num_threads(parts) schedule(static)
     for (int part = 0; part < parts; part++) {
