@@ -36,6 +36,7 @@ awk '/^2 .*dial 2/ { a = $5 } /^5 .*dial 2/ { b = $5 } END { exit !(b >= 2 * a -
 # A largest run that is a point of the grid is held out of it, not dropped.
 recipe "{dials: [1, 2, 3, 4], budgets: [4e11, 8e11, 1.6e12], largest: {dial: 2, flops: 1.6e12}}" <<<'' >law.yaml
 expect 0 '12 runs of 12 configurations' sweep law.yaml --dry-run
+grep -q 'dial 2, steps .* is the largest run and a point of the grid; it is held out' err || fail "not said: $(cat err)"
 [[ $(grep -c 'dial 2' out) == 3 ]] && grep -q '^12 *dial 2' out || fail "a largest run of the grid: $(cat out)"
 recipe "{$grid}" <<<'axes: [{lr: [1e-3, 2e-3]}]' >law.yaml
 expect 2 'law makes all runs of its recipe; leave out axes' sweep law.yaml --dry-run
@@ -43,6 +44,14 @@ recipe "{dials: [1, 2], budgets: [1e7]}" <<<'' >law.yaml
 expect 2 'FLOP pay for at least 100 updates of 0 of the dials' sweep law.yaml --dry-run
 recipe "{dials: [1.5], budgets: [1e9]}" <<<'' >law.yaml
 expect 2 'a dial is a whole number' sweep law.yaml --dry-run
+recipe "{dials: [1, 2, 3, 2], budgets: [4e10]}" <<<'' >law.yaml
+expect 2 'dials: 2 is there twice' sweep law.yaml --dry-run
+recipe "{dials: [1, 2, 3], budgets: [4e10, 8e10, 4e10]}" <<<'' >law.yaml
+expect 2 'budgets: 4e+10 is there twice' sweep law.yaml --dry-run
+for around in 0 0.5 1.5 -1 x; do
+    recipe "{$grid, around: $around}" <<<'' >law.yaml
+    expect 2 'around' sweep law.yaml --dry-run
+done
 recipe "{dials: [1, 2]}" <<<'' >law.yaml
 expect 2 'law needs the key budgets' sweep law.yaml --dry-run
 recipe "{$grid, largest: {dial: 2}}" <<<'' >law.yaml
@@ -53,4 +62,27 @@ for key in 'steps: 20' 'minutes: 1' 'dial: 3' 'batch-ramp: "1@0,2@50%"'; do
     recipe "{$grid}" <<<'' | sed "s/threads: 1/threads: 1, $key/" >law.yaml
     expect 2 "leave ${key%%:*} out of base" sweep law.yaml --dry-run
 done
+
+# Where every budget's best size is the least of the grid nothing is registered and the largest run is not made, as
+# often as it is asked for; with the dials that are named it is, and what was made is not made again.
+ends() { # DIALS
+    cat <<YAML
+name: ends
+base: {model: tiny, data: "builtin:bytes", head-dim: 8, context: 16, vocab: 0, batch: 2, lr: 8e-3, threads: 1,
+  eval-batches: 20, tensorboard: off, log-every: 1000}
+law: {dials: [$1], budgets: [3.6e9, 4.5e9, 5.6e9], largest: {dial: 6, flops: 4e9}}
+checkpoints: remove
+YAML
+}
+ends '3, 4, 5' >law.yaml
+for _ in first second; do
+    expect 1 'dial 6, steps 114 is not made: the minimum is not inside the grid at 3.6e+09 FLOP (the least size is best)' sweep law.yaml --out ends
+    grep -q 'no prediction is registered. Give the law smaller dials' err || fail "not said what to do: $(cat err)"
+    [[ ! -e ends/prediction.json && $(ls -d ends/runs/*/ | wc -l) == 9 ]] || fail "registered all the same: $(ls ends ends/runs)"
+done
+grep -q 'run 1/' err && fail "runs of a law are made again: $(cat err)"
+grep -q 'Unsafe: the minimum is not inside the grid' ends/report.md || fail "the report does not say so"
+ends '1, 2, 3, 4, 5' >law.yaml
+expect 0 'dial 6, steps 114: predicted at' sweep law.yaml --out ends
+[[ -s ends/prediction.json ]] && grep -q 'had been predicted from the smaller ones' ends/report.md || fail "the prediction is not there"
 exit $failed

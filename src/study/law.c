@@ -1,6 +1,7 @@
 #include "study/law.h"
 
 #include "base/err.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "study/recipe_reader.h"
 
@@ -19,9 +20,16 @@
 static int add_number(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *array)
 {
     double number;
+    const cJSON *other;
     int code = reader_real(reader, key, node, &number);
     if (code == 0 && !(number > 0)) {
         code = reader_fault(reader, node, "%s: numbers above 0", key->name);
+    }
+    cJSON_ArrayForEach(other, (const cJSON *)array)
+    {
+        if (code == 0 && other->valuedouble == number) {
+            code = reader_fault(reader, node, "%s: %g is there twice", key->name, number);
+        }
     }
     if (code == 0) {
         json_append(array, cJSON_CreateNumber(number));
@@ -43,6 +51,19 @@ static int put_number(RecipeReader *reader, const RecipeKey *key, yaml_node_t *n
                                    : reader_fault(reader, node, "%s: a number above 0", key->name);
 }
 
+static int put_around(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *object)
+{
+    double number = 0;
+    int code = reader_real(reader, key, node, &number);
+    json_put_number(object, key->name, number);
+    bool good = number >= 1 && number <= 1000 && number == floor(number);
+    return code != 0 || good ? code
+                             : reader_fault(reader, node,
+                                            "%s: sizes on either side of the best, "
+                                            "a whole number from 1",
+                                            key->name);
+}
+
 static int put_largest(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *object)
 {
     static const RecipeKey keys[] = {{.name = "dial", .read = put_number, .needed = true},
@@ -55,7 +76,7 @@ int reader_law(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, vo
 {
     static const RecipeKey keys[] = {{.name = "dials", .read = put_numbers, .needed = true},
                                      {.name = "budgets", .read = put_numbers, .needed = true},
-                                     {.name = "around", .read = put_number},
+                                     {.name = "around", .read = put_around},
                                      {.name = "largest", .read = put_largest},
                                      {.name = NULL}};
     Recipe *recipe = into;
@@ -178,7 +199,7 @@ static int set_budget(const Experiment *e, ExperimentRun *run)
 }
 
 /* What is no point of the grid: too few updates, or the largest run itself, which must not be among
- * those that predict it. */
+ * those that predict it. That is said, since the grid has a gap there. */
 static bool is_left_out(const Experiment *e, const ExperimentRun *run)
 {
     const cJSON *law = e->recipe.law;
@@ -193,6 +214,11 @@ static bool is_left_out(const Experiment *e, const ExperimentRun *run)
         double size;
         point_at(law, (int)other->combination, &size, &largest);
         if (other->largest && size == dial && other->plan.steps == run->plan.steps) {
+            if (run->repeat == 0) {
+                log_warn("%s: law: %s is the largest run and a point of the grid; it is held out, "
+                         "as what is predicted must not be among what it is predicted from",
+                         e->recipe.path, run->label);
+            }
             return true;
         }
     }
