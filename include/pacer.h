@@ -98,10 +98,10 @@ PACER_EXPORT int pacer_options_load(pacer_options *options, const char *path);
  * filled. */
 typedef struct pacer_step {
     size_t size;
-    int64_t step, steps; /* updates made, of so many (minutes: as expected, 0: unknown) */
-    int64_t tokens;      /* trained on so far */
+    int64_t step, steps;        /* updates made, of so many (minutes: as expected, 0: unknown) */
+    int64_t tokens;             /* trained on so far */
     double loss, lr, grad_norm; /* loss and norm NaN: no token of the update counts */
-    double tok_s; /* tokens per second since the last line */
+    double tok_s;               /* tokens per second since the last line */
     double seconds_left;
 } pacer_step;
 

@@ -1,6 +1,6 @@
 /* The product of bf16 matrices, sums in f32. b is packed first, by all threads, into steps of 32 of
  * k by 32 columns, pairs of rows interleaved, zeros past its edges; then each thread makes rows or
- * columns of its own: rows of a that stay in L2, as deep as 32 columns of b stay in L1 while the rows
+ * columns of its own: rows of a that stay in L2, as deep as 32 columns of b stay in L1 while these
  * pass by, times a group of such columns. a is read where it lies, or packed when it is transposed.
  * Sums run over k in one order, whatever the threads: in the engine's registers, then on in f32. */
 #include "cpu/bf16/engine.h"
