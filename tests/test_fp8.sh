@@ -41,7 +41,7 @@ cmp fp8/ckpt/step-8/model.safetensors unseen/ckpt/latest/model.safetensors || fa
 
 if [[ $("$PACER" --version) == *"with "*MPI* ]] && command -v mpirun >/dev/null; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS=detect_leaks=0
-    for ddp in overlap zero1; do
+    for ddp in overlap zero1 zero3; do
         train --dtype fp8 --batch 1 --eval-every 4 --ranks 2 --ddp "$ddp" --threads 1 --oversubscribe --out "two-$ddp"
         near "two-$ddp" fp8 -1 0.005
     done

@@ -227,6 +227,38 @@ static void test_quant__codes_by_rows_and_columns(void **state)
     }
 }
 
+/* Rows without columns, of any number, and the largest value without either. */
+static void test_quant__rows_alone_may_be_any(void **state)
+{
+    (void)state;
+    static const int64_t heights[] = {1, 7, 130};
+    for (int b = 0; b < backend_count; b++) {
+        for (size_t s = 0; s < sizeof heights / sizeof heights[0]; s++) {
+            Lab lab;
+            lab_open(&lab, backends[b], (uint32_t)s);
+            int64_t rows = heights[s], width = 64;
+            Tensor x = random_tensor(&lab, s % 2 == 0 ? DT_BF16 : DT_F32, 2, rows, width, 3);
+            void *values = fetch(&lab, x);
+            Quant q = quant_room(&lab, rows, width, 0, 4), none = quant_room(&lab, 16, 16, 0, 4);
+            q.columns = none.columns = none.rows = TENSOR_NONE;
+            op_quantise(&lab.c, x, q, TENSOR_NONE, MODE_SET);
+            op_quantise(&lab.c, x, none, TENSOR_NONE, MODE_SET);
+            uint8_t *codes = fetch(&lab, q.rows);
+            float largest = 0;
+            for (int64_t i = 0; i < rows * width; i++) {
+                float value = f32_from_bf16(bf16_from_f32((float)number(values, x.dtype, i)));
+                assert_int_equal(codes[i], e4m3_from_f32(value * 4));
+                largest = fmaxf(largest, fabsf(value));
+            }
+            assert_true(fetch_largest(&lab, q) == largest);
+            assert_true(fetch_largest(&lab, none) == largest);
+            free(values);
+            free(codes);
+            lab_close(&lab);
+        }
+    }
+}
+
 /* A pass that is not watched leaves the largest value alone; a NaN is never lost. */
 static void test_quant__watches(void **state)
 {
@@ -552,6 +584,7 @@ int main(void)
         cmocka_unit_test(test_quant__codes_are_what_they_stand_for),
         cmocka_unit_test(test_quant__rounds_to_nearest_even),
         cmocka_unit_test(test_quant__codes_by_rows_and_columns),
+        cmocka_unit_test(test_quant__rows_alone_may_be_any),
         cmocka_unit_test(test_quant__watches),
         cmocka_unit_test(test_quant__scales_follow_the_largest),
         cmocka_unit_test(test_quant__products),

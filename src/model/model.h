@@ -125,14 +125,20 @@ void model_bind_split(Model *model, Tensor matrices, Tensor others, Tensor rope)
  * than f32. Such a model takes model_bind. */
 bool model_splits(const Model *model);
 
+/* Where the codes of a linear map's weight go: its rows and its columns; NULL where nothing is laid
+ * out yet. */
+typedef void (*CodePlaces)(void *user, const Linear *map, uint8_t **rows, uint8_t **columns);
+
 /* Products in e4m3 (DT_E4M3 in model_init). Every linear map with products has three scales: of its
  * weight, its input and its output's gradient, in that order for each kind: all weights first. */
 typedef struct {
-    Tensor scales;  /* (model_quant_scales, SCALE_COUNT) f32 */
-    Tensor largest; /* (model_quant_scales, ranks) f32; those of other ranks are 0 until summed */
-    int part;       /* this rank's */
-    Tensor codes;   /* (model_quant_codes) e4m3: of the weights */
-    Tensor masters; /* (flat) f32, where the weights with codes have no others; else none */
+    Tensor scales;    /* (model_quant_scales, SCALE_COUNT) f32 */
+    Tensor largest;   /* (model_quant_scales, ranks) f32; those of other ranks are 0 until summed */
+    int part;         /* this rank's */
+    Tensor codes;     /* (model_quant_codes) e4m3: of the weights, one behind the other; or none, */
+    CodePlaces place; /* and this is asked, in the order of model_coded */
+    void *place_user;
+    Tensor masters;    /* (flat) f32, where the weights with codes have no others; else none */
     bool host_masters; /* these are in memory of the host */
 } ModelQuant;
 
@@ -155,6 +161,11 @@ const char *model_product_name(Model *model, int place);
 int64_t model_quant_scales(Model *model);
 int64_t model_quant_weights(Model *model); /* scales of these, the first */
 int64_t model_quant_codes(Model *model);
+/* The linear maps whose products are in e4m3, in forward order: the first from number *i on, which
+ * then is the number behind it; NULL: there is none. After model_bind. */
+Linear *model_coded(Model *model, int64_t *i);
+/* The number of the first such map of a layer, or of the head; see params_first. */
+int64_t model_coded_first(Model *model, int layer);
 void model_bind_quant(Model *model, ModelQuant quant);
 
 /* Makes the weights' codes anew. */

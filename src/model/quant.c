@@ -86,15 +86,28 @@ static bool stays_plain(const Model *model, int place)
     return (model->plain_products >> place & 1) != 0;
 }
 
+Linear *model_coded(Model *model, int64_t *i)
+{
+    Linear *l;
+    int place;
+    while (model->quantised && (l = product_at(model, (*i)++, &place)) != NULL) {
+        if (!stays_plain(model, place)) {
+            return l;
+        }
+    }
+    return NULL;
+}
+
+int64_t model_coded_first(Model *model, int layer)
+{
+    return products_per_layer(model) * (layer < 0 ? model->spec.layers : layer);
+}
+
 int64_t model_quant_codes(Model *model)
 {
-    int64_t total = 0;
-    const Linear *l;
-    int place;
-    for (int64_t i = 0; model->quantised && (l = product_at(model, i, &place)) != NULL; i++) {
-        if (!stays_plain(model, place)) {
-            total += size_product(tensor_count(l->weight.value), 2);
-        }
+    int64_t total = 0, i = 0;
+    for (const Linear *l; (l = model_coded(model, &i)) != NULL;) {
+        total += size_product(tensor_count(l->weight.value), 2);
     }
     return total;
 }
@@ -132,32 +145,33 @@ void model_bind_quant(Model *model, ModelQuant quant)
         if (place == PRODUCT_HEAD) {
             l->scales[1][1] = TENSOR_NONE; /* bounded by the scale of the loss: never changes */
         }
-        uint8_t *codes = quant.codes.data;
-        l->codes =
-            (Quant){.rows = tensor_2d(codes != NULL ? codes + at : NULL, DT_E4M3, outputs, inputs),
-                    .stride = outputs,
-                    .scale = scale[0],
-                    .largest = scale[1]};
-        at += outputs * inputs;
-        l->codes.columns = tensor_2d(codes != NULL ? codes + at : NULL, DT_E4M3, inputs, outputs);
-        at += outputs * inputs;
+        uint8_t *codes = quant.codes.data, *rows = codes != NULL ? codes + at : NULL;
+        uint8_t *columns = codes != NULL ? rows + outputs * inputs : NULL;
+        at += 2 * outputs * inputs;
+        if (quant.place != NULL) {
+            quant.place(quant.place_user, l, &rows, &columns);
+        }
+        l->codes = (Quant){.rows = tensor_2d(rows, DT_E4M3, outputs, inputs),
+                           .columns = tensor_2d(columns, DT_E4M3, inputs, outputs),
+                           .stride = outputs,
+                           .scale = scale[0],
+                           .largest = scale[1]};
     }
 }
 
 /* Whether the map's codes are made of a master in memory of the host. */
 static bool is_offloaded(const Model *model, const Linear *l)
 {
-    return model->host_masters && linear_is_quantised(l) && tensor_given(l->master);
+    return model->host_masters && tensor_given(l->master);
 }
 
-/* The next such map from number *i on; NULL: there is none. */
+/* The next such map, as model_coded has it. */
 static Linear *next_offloaded(Model *model, int64_t *i)
 {
     Linear *l;
-    int place;
-    while ((l = product_at(model, *i, &place)) != NULL && !is_offloaded(model, l)) {
-        ++*i;
-    }
+    do {
+        l = model_coded(model, i);
+    } while (l != NULL && !is_offloaded(model, l));
     return l;
 }
 
@@ -175,7 +189,7 @@ static void quantise_offloaded(Ctx *c, Model *model)
 {
     ArenaMark mark = arena_mark(&c->scratch);
     int64_t i = 0, most = 0;
-    for (const Linear *l; (l = next_offloaded(model, &i)) != NULL; i++) {
+    for (const Linear *l; (l = next_offloaded(model, &i)) != NULL;) {
         most = tensor_count(l->master) > most ? tensor_count(l->master) : most;
     }
     Tensor rooms[] = {ctx_scratch(c, MEM_SCRATCH, DT_F32, 1, most),
@@ -186,7 +200,6 @@ static void quantise_offloaded(Ctx *c, Model *model)
     for (int turn = 0; next != NULL; turn = !turn) {
         const Linear *l = next;
         Tensor master = coming;
-        i++;
         next = next_offloaded(model, &i);
         offload_join(c, COPY_IN);
         coming = next != NULL ? bring(c, next, rooms[!turn]) : TENSOR_NONE;
@@ -197,13 +210,12 @@ static void quantise_offloaded(Ctx *c, Model *model)
 
 void model_quantise(Ctx *c, Model *model)
 {
-    Linear *l;
-    int place;
+    int64_t i = 0;
     bool offloaded = false;
-    for (int64_t i = 0; (l = product_at(model, i, &place)) != NULL; i++) {
+    for (const Linear *l; (l = model_coded(model, &i)) != NULL;) {
         bool away = is_offloaded(model, l);
         offloaded = offloaded || away;
-        if (linear_is_quantised(l) && !away) {
+        if (!away) {
             op_quantise(c, tensor_given(l->master) ? l->master : l->weight.value, l->codes,
                         TENSOR_NONE, MODE_SET);
         }

@@ -501,7 +501,8 @@ void op_attention_step(Ctx *c, Tensor qkv, HeadShape shape, Tensor rope, Tensor 
  * layouts or the one that is given; its largest grows unless c->watching is off. The numbers
  * that codes are made of are rounded to bf16 first, as if stored. */
 
-/* q (N,C) = x (N,C), act or f32, and dbias (C) acc or none = column sums of what is rounded. */
+/* q (N,C) = x (N,C), act or f32, and dbias (C) acc or none = column sums of what is rounded.
+ * Without columns N may be anything; without either layout only q.largest is made. */
 void op_quantise(Ctx *c, Tensor x, Quant q, Tensor dbias, Mode mode);
 
 /* scales (n, SCALE_COUNT) f32 for the next update, from the largest (n, parts) f32 seen in this one

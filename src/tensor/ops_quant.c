@@ -18,10 +18,11 @@ Quant quant_rows(Quant q, int64_t first, int64_t count)
     return q;
 }
 
-/* Of a (rows, width) matrix, in the layouts that are given. */
-static void check_quant(Quant q, int64_t rows, int64_t width)
+/* Of a (rows, width) matrix, in the layouts that are given. Without columns there may be any number
+ * of rows. */
+static void check_codes(Quant q, int64_t rows, int64_t width)
 {
-    PACER_ASSERT(rows % QUANT_ALIGN == 0 && width % QUANT_ALIGN == 0,
+    PACER_ASSERT((rows % QUANT_ALIGN == 0 || !tensor_given(q.columns)) && width % QUANT_ALIGN == 0,
                  "(%lld, %lld) in e4m3: no multiples of 16", (long long)rows, (long long)width);
     if (tensor_given(q.rows)) {
         CHECK_SHAPE_2D(q.rows, rows, width);
@@ -39,6 +40,13 @@ static void check_quant(Quant q, int64_t rows, int64_t width)
         CHECK_SHAPE_1D(q.largest, 1);
         CHECK_DTYPE(q.largest, DT_F32);
     }
+}
+
+/* What products read. */
+static void check_quant(Quant q, int64_t rows, int64_t width)
+{
+    PACER_ASSERT(rows % QUANT_ALIGN == 0, "%lld rows in e4m3: no multiple of 16", (long long)rows);
+    check_codes(q, rows, width);
 }
 
 static void check_sums(Tensor dbias, int64_t width, DType act)
@@ -67,7 +75,7 @@ static int64_t quant_width(Quant q)
 void op_quantise(Ctx *c, Tensor x, Quant q, Tensor dbias, Mode mode)
 {
     const Ops *ops = ops_for(c, x.dtype);
-    check_quant(q, x.dim[0], x.dim[1]);
+    check_codes(q, x.dim[0], x.dim[1]);
     check_sums(dbias, x.dim[1], x.dtype);
     size_t ws = ops->quantise_ws != NULL ? ops->quantise_ws(c, x, dbias) : 0;
     OpCall call = op_begin(c, OP_QUANTISE, 0, bytes_of(x) + quant_bytes(q), ws, shape_of(x));

@@ -235,11 +235,12 @@ int saver_start(Saver *s, const TrainState *state, const cJSON *config)
     trainer_settle(s->setup.trainer); /* before anything can fail here alone */
     s->state = *state;
     s->state.legs = s->legs = json_copy(state->legs);
-    s->state.scales = s->scales = trainer_scales_text(s->setup.trainer);
+    int code = trainer_scales_text(s->setup.trainer, &s->scales);
+    s->state.scales = s->scales;
     s->config = json_copy(config);
     s->temporary = checkpoint_temporary(s->setup.run, state->step);
-    note(&s->own, prepare(s));
-    int code = hear_all(s);
+    note(&s->own, code != 0 ? code : prepare(s));
+    code = hear_all(s);
     if (code != 0) {
         return conclude(s, code);
     }

@@ -298,10 +298,6 @@ static int choose_products(Run *run)
     TrainerSetup *s = &run->setup;
     Backend *backend = run->backend;
     int code = check_fp8(run);
-    if (code == 0 && ddp_cuts_weights(&s->ddp)) {
-        return err_set(ERR_INPUT, "--ddp zero3 gathers weights in the type of activations, not in "
-                                  "codes of --dtype fp8: give --ddp zero2, or --dtype bf16");
-    }
     if (code != 0 || backend->quant_pays == NULL) {
         return code;
     }

@@ -260,18 +260,7 @@ static void lay_out(Trainer *t)
         t->checksum = push_state(t, MEM_CONSTANTS, DT_I32, 2);
     }
     model_bind_places(&t->model, place_values, place_grads, t, rope);
-    if (t->model.quantised) {
-        int64_t scales = model_quant_scales(&t->model);
-        t->quant.scales =
-            arena_push(&t->work.state, MEM_CONSTANTS, DT_F32, 2, (int64_t[]){scales, SCALE_COUNT});
-        t->quant.largest = arena_push(&t->work.state, MEM_CONSTANTS, DT_F32, 2,
-                                      (int64_t[]){scales, s->ddp.ranks > 1 ? s->ddp.ranks : 1});
-        t->quant.part = s->ddp.ranks > 1 ? s->ddp.rank : 0;
-        t->quant.codes = push_state(t, MEM_PARAMS, DT_E4M3, model_quant_codes(&t->model));
-        t->quant.masters = t->low_end < table->decayed ? o->param : TENSOR_NONE;
-        t->quant.host_masters = o->host_param;
-        model_bind_quant(&t->model, t->quant);
-    }
+    trainer_lay_out_codes(t);
 }
 
 static void begin(Trainer *t, const TrainerSetup *setup, Backend *backend)

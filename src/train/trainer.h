@@ -102,6 +102,14 @@ enum {
  * launches and later waits. */
 typedef void (*TrainHook)(void *user, Phase phase, bool begins);
 
+/* zero3: room for the codes of one layer, and for those of the head, which are made where their
+ * weights arrive. */
+typedef struct {
+    Tensor layer, head; /* flat e4m3 */
+    int held;           /* the layer whose codes are there in the pass under way; -1: none */
+    bool head_held;     /* those of the head are */
+} Desk;
+
 typedef struct {
     TrainerSetup setup;
     Backend *backend;
@@ -113,6 +121,7 @@ typedef struct {
     int64_t low_end;   /* optimizer.low has no elements [low_end, params.decayed) */
     bool scaled;       /* quant has scales of the weights: of an update before, or a checkpoint */
     bool codes_behind; /* the weights were written since their codes were made */
+    Desk desk;         /* zero3 */
     Tensor ids, targets, order; /* (N) i32 */
     Tensor starts;              /* (N) i32; none where documents are joined */
     Tensor losses;              /* (N) acc */
@@ -252,17 +261,29 @@ bool trainer_keeps_masters(const Trainer *trainer);
 void trainer_read_grads(const Trainer *trainer, int64_t offset, int64_t count, void *host);
 
 /* Scales of products in e4m3, which the next update depends on: all of them as text, to be freed;
- * NULL without such products. ERR_INPUT for text that is not theirs. Those of gradients follow the
- * tokens of an update where the trainer that takes them has other updates. */
-char *trainer_scales_text(Trainer *trainer);
+ * NULL without such products. With zero3 all ranks ask together. ERR_INPUT for text that is not
+ * theirs. Those of gradients follow the tokens of an update where the trainer that takes them has
+ * other updates. */
+int trainer_scales_text(Trainer *trainer, char **text);
 int trainer_scales_take(Trainer *trainer, const char *text);
 
 /* As before the first update: guesses that the values of a fresh model fit into. */
 void trainer_scales_reset(Trainer *trainer);
 
-/* Scales for the next update, the same on all ranks, and the weights in them. Without products in
- * e4m3 a no-op. */
+/* Codes of the weights (trainer_codes.c); all of these are no-ops without products in e4m3. lay_out:
+ * room for them, and the model's maps bound to it. */
+void trainer_lay_out_codes(Trainer *trainer);
+
+/* Codes of weights that were written from the host. */
+void trainer_make_codes(Trainer *trainer);
+
+/* Scales for the next update, the same on all ranks, and the weights in them. */
 void trainer_rescale(Trainer *trainer);
+
+/* zero3: a pass begins; the weights at this element, of the layer that the pass is at, have
+ * arrived. */
+void trainer_clear_desk(Trainer *trainer);
+void trainer_unpack(Trainer *trainer, int64_t offset);
 
 /* Puts into name what became too large for e4m3, or no number; false when nothing did. Waits. */
 bool trainer_overflow(Trainer *trainer, char name[MODEL_SCALE_NAME]);

@@ -270,22 +270,43 @@ void trainer_scales_reset(Trainer *t)
     free(host);
 }
 
-/* Eight digits for each number: its bits. */
-char *trainer_scales_text(Trainer *t)
+/* The largest values of whole weights, of which each rank has seen its part. */
+static int join_largest(Trainer *t, float *largest)
 {
+    int64_t count = model_quant_weights(&t->model);
+    if (!ddp_cuts_weights(&t->setup.ddp) || t->comm == NULL) {
+        return 0;
+    }
+    double *all = mem_alloc((size_t)count * sizeof *all);
+    for (int64_t i = 0; i < count; i++) {
+        all[i] = largest[i];
+    }
+    int code = comm_max(t->comm, all, (int)count);
+    for (int64_t i = 0; i < count; i++) {
+        largest[i] = (float)all[i];
+    }
+    free(all);
+    return code;
+}
+
+/* Eight digits for each number: its bits. */
+int trainer_scales_text(Trainer *t, char **text)
+{
+    *text = NULL;
     if (!t->model.quantised) {
-        return NULL;
+        return 0;
     }
     size_t count;
     float *host = fetch_scales(t, &count);
-    char *text = mem_alloc(8 * count + 1);
+    int code = join_largest(t, host + model_quant_scales(&t->model) * SCALE_COUNT);
+    *text = mem_alloc(8 * count + 1);
     for (size_t i = 0; i < count; i++) {
         uint32_t bits;
         memcpy(&bits, &host[i], sizeof bits);
-        snprintf(text + 8 * i, 9, "%08" PRIx32, bits);
+        snprintf(*text + 8 * i, 9, "%08" PRIx32, bits);
     }
     free(host);
-    return text;
+    return code;
 }
 
 /* Gradients are divided by the tokens of an update. Where those of a checkpoint, whose scales are

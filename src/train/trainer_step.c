@@ -146,6 +146,7 @@ static void on_need(void *trainer, int64_t offset, int64_t count)
         ddp_fetch(&t->ddp, &t->ctx, offset, t->back);
     }
     ddp_wait_for(&t->ddp, ddp_awaited(&t->ddp, offset, count));
+    trainer_unpack(t, offset);
 }
 
 static void note_stalled(Trainer *t, int stamp)
@@ -153,24 +154,6 @@ static void note_stalled(Trainer *t, int stamp)
     if (trainer_is_stamped(t)) {
         channel_note_stalled(t->ddp.channel, t->stamps + stamp);
     }
-}
-
-/* Codes of weights that were written from the host. Scales of the weights come first, where they
- * are not known: from the weights themselves. */
-static void make_codes(Trainer *t)
-{
-    if (!t->codes_behind || t->ctx.dry) {
-        return;
-    }
-    if (!t->scaled) {
-        int64_t weights = model_quant_weights(&t->model);
-        model_quantise(&t->ctx, &t->model);
-        op_rescale(&t->ctx, tensor_rows(t->quant.scales, 0, weights),
-                   tensor_rows(t->quant.largest, 0, weights));
-        t->scaled = true;
-    }
-    model_quantise(&t->ctx, &t->model);
-    t->codes_behind = false;
 }
 
 /* gather: weights come back from other ranks meanwhile. All of them are needed, and so waited
@@ -225,6 +208,7 @@ static void begin_pass(Trainer *t, bool sends)
     if (trainer_takes_all(t)) {
         c->need = on_need;
         c->need_user = t;
+        trainer_clear_desk(t);
     }
 }
 
@@ -302,21 +286,6 @@ static void compute_last(void *trainer)
     compute(t, t->setup.accum > 1 ? MODE_ADD : MODE_SET, true);
 }
 
-void trainer_rescale(Trainer *t)
-{
-    if (!t->model.quantised) {
-        return;
-    }
-    if (has_ranks(t)) {
-        ddp_sum(&t->ddp, t->quant.largest);
-        ddp_wait(&t->ddp);
-    }
-    op_rescale(&t->ctx, t->quant.scales, t->quant.largest);
-    if (!has_scattered_weights(t)) {
-        model_quantise(&t->ctx, &t->model);
-    }
-}
-
 /* Sharded, each rank has the gradients, and then the new weights, of its own part. */
 static void update(void *trainer)
 {
@@ -346,7 +315,7 @@ void trainer_micro_step(Trainer *t, HostBatch host, int64_t micro)
     send_batch(t, host);
     count_left_out(t, host, micro);
     send_rounding(t, micro);
-    make_codes(t);
+    trainer_make_codes(t);
     if (trainer_is_stamped(t)) {
         enter(t, PHASE_LAUNCH);
     }
@@ -497,14 +466,15 @@ void trainer_warm(Trainer *t)
         order[i] = (int32_t)i;
     }
     send_batch(t, (HostBatch){host, host, order, host});
-    make_codes(t);
-    char *scales = trainer_scales_text(t);
+    trainer_make_codes(t);
+    char *scales;
+    int code = trainer_scales_text(t, &scales);
     compute(t, MODE_SET, false);
     if (t->setup.accum > 1) {
         compute(t, MODE_ADD, false);
     }
     t->backend->sync(t->backend);
-    if (scales != NULL) {
+    if (scales != NULL && code == 0) {
         trainer_scales_take(t, scales);
     }
     free(scales);
@@ -540,7 +510,7 @@ double trainer_evaluate(Trainer *t, HostBatch host)
     Ctx *c = &t->ctx;
     PACER_ASSERT(!t->scattered, "weights of other ranks are missing");
     send_batch(t, host);
-    make_codes(t);
+    trainer_make_codes(t);
     c->watching = false;
     begin_pass(t, false);
     model_evaluate(c, &t->model, device_batch(t), t->losses, t->loss);
