@@ -19,7 +19,7 @@ typedef struct {
     PredictModel predict;
 } Small;
 
-static void small_open(Small *s, DdpKind kind)
+static void small_open_in(Small *s, DdpKind kind, DType dtype)
 {
     ModelSpec spec = {.name = "small",
                       .layers = 3,
@@ -33,7 +33,7 @@ static void small_open(Small *s, DdpKind kind)
                       .learned_positions = true,
                       .bias = true};
     memset(s, 0, sizeof *s);
-    model_init(&s->model, &spec, DT_F32, 1);
+    model_init(&s->model, &spec, dtype, 1);
     s->predict = (PredictModel){.table = &s->model.params,
                                 .ddp = {.kind = kind},
                                 .wire = DT_F32,
@@ -52,6 +52,11 @@ static void small_open(Small *s, DdpKind kind)
         ready[i] = (PredictReady){s->model.params.rows[row].offset, 1e-3 + 2e-3 * i};
     }
     s->predict.times.ready = ready;
+}
+
+static void small_open(Small *s, DdpKind kind)
+{
+    small_open_in(s, kind, DT_F32);
 }
 
 static void small_close(Small *s)
@@ -332,9 +337,9 @@ static void play_actions(Player *p, const Played *actions, size_t count)
 #define PLAY(player, actions) play_actions(player, actions, sizeof actions / sizeof actions[0])
 
 /* The small model in buckets of one part each; needed: when a forward pass reads each. */
-static void small_open_roomy(Small *s, DdpKind kind)
+static void small_open_roomy(Small *s, DdpKind kind, DType dtype)
 {
-    small_open(s, kind);
+    small_open_in(s, kind, dtype);
     const ParamTable *table = &s->model.params;
     PredictReady *needed = mem_zalloc(4, sizeof *needed);
     for (int i = 0; i < 3; i++) {
@@ -351,11 +356,13 @@ static Player player_of(const Small *s, int ranks)
     const ParamTable *table = &s->model.params;
     const PredictNetwork *network = &s->predict.network;
     int64_t layer = 64 * 64 * 4 + 2 * 64 * 256; /* of matrices */
-    int64_t counts[] = {1000 * 64, layer, layer, layer, 1032 * 64, table->flat - table->decayed};
+    int64_t vocab = s->model.vocab_rows * 64, others = table->flat - table->decayed;
+    int64_t counts[] = {vocab, layer, layer, layer, vocab + 32 * 64, others};
     Player p = {.loss = predict_all_reduce(network, ranks, 4)};
     for (int i = 0; i < 6; i++) {
         int64_t parts = counts[i] / (ranks * 64) * 64 * ranks, rest = counts[i] - parts;
-        double weights = (double)dtype_size(s->predict.weights) * (double)parts;
+        bool coded = s->predict.ddp.codes && i < 4;
+        double weights = (double)(coded ? 1 : dtype_size(s->predict.weights)) * (double)parts;
         double wire = (double)dtype_size(s->predict.wire);
         p.gather[i] = parts > 0 ? predict_reduce_scatter(network, ranks, weights) : 0;
         p.sum[i] = parts > 0 ? predict_reduce_scatter(network, ranks, wire * (double)parts) : 0;
@@ -364,15 +371,17 @@ static Player player_of(const Small *s, int ranks)
     return p;
 }
 
-/* From a link that nearly hides all to one that everything waits for; weights in f32 and bf16. */
+/* From a link that nearly hides all to one that everything waits for; weights in f32 and bf16, and
+ * in bf16 but for linear maps, whose codes travel. */
 static void test_predict_step__zero2_and_zero3_as_played(void **state)
 {
     (void)state;
-    for (int trial = 0; trial < 2 * 2 * 5; trial++) {
-        bool cuts_weights = trial % 2 != 0, low = trial / 2 % 2 != 0;
+    for (int trial = 0; trial < 2 * 3 * 5; trial++) {
+        bool cuts_weights = trial % 2 != 0, low = trial / 2 % 3 != 0, codes = trial / 2 % 3 == 2;
         Small s;
-        small_open_roomy(&s, cuts_weights ? DDP_ZERO3 : DDP_ZERO2);
-        s.predict.network.link.bytes_per_s = 1e11 / pow(10, trial / 4);
+        small_open_roomy(&s, cuts_weights ? DDP_ZERO3 : DDP_ZERO2, codes ? DT_E4M3 : DT_F32);
+        s.predict.ddp.codes = codes && cuts_weights;
+        s.predict.network.link.bytes_per_s = 1e11 / pow(10, trial / 6);
         s.predict.weights = low ? DT_BF16 : DT_F32;
         s.predict.wire = low ? DT_BF16 : DT_F32;
         for (int accum = 1; accum <= 3; accum += 2) {

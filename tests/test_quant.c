@@ -208,6 +208,12 @@ static void test_quant__codes_by_rows_and_columns(void **state)
             Quant q = quant_room(&lab, rows, width, 32, 2);
             op_quantise(&lab.c, x, q, sums, MODE_ADD);
             assert_codes(&lab, q, x, 2);
+            if (backends[b]->ops.quant_turn != NULL) { /* the columns again, from rows alone */
+                Quant turned = quant_room(&lab, rows, width, 48, 2);
+                turned.rows = q.rows, turned.largest = q.largest;
+                op_quant_turn(&lab.c, turned);
+                assert_codes(&lab, turned, x, 2);
+            }
             void *values = fetch(&lab, x);
             float *after = fetch(&lab, sums);
             for (int64_t i = 0; i < width; i++) {
@@ -232,30 +238,26 @@ static void test_quant__rows_alone_may_be_any(void **state)
 {
     (void)state;
     static const int64_t heights[] = {1, 7, 130};
-    for (int b = 0; b < backend_count; b++) {
-        for (size_t s = 0; s < sizeof heights / sizeof heights[0]; s++) {
-            Lab lab;
-            lab_open(&lab, backends[b], (uint32_t)s);
-            int64_t rows = heights[s], width = 64;
-            Tensor x = random_tensor(&lab, s % 2 == 0 ? DT_BF16 : DT_F32, 2, rows, width, 3);
-            void *values = fetch(&lab, x);
-            Quant q = quant_room(&lab, rows, width, 0, 4), none = quant_room(&lab, 16, 16, 0, 4);
-            q.columns = none.columns = none.rows = TENSOR_NONE;
-            op_quantise(&lab.c, x, q, TENSOR_NONE, MODE_SET);
-            op_quantise(&lab.c, x, none, TENSOR_NONE, MODE_SET);
-            uint8_t *codes = fetch(&lab, q.rows);
-            float largest = 0;
-            for (int64_t i = 0; i < rows * width; i++) {
-                float value = f32_from_bf16(bf16_from_f32((float)number(values, x.dtype, i)));
-                assert_int_equal(codes[i], e4m3_from_f32(value * 4));
-                largest = fmaxf(largest, fabsf(value));
-            }
-            assert_true(fetch_largest(&lab, q) == largest);
-            assert_true(fetch_largest(&lab, none) == largest);
-            free(values);
-            free(codes);
-            lab_close(&lab);
+    for (int i = 0; i < 3 * backend_count; i++) {
+        Lab lab;
+        lab_open(&lab, backends[i / 3], (uint32_t)i);
+        int64_t rows = heights[i % 3], width = 64;
+        Tensor x = random_tensor(&lab, i % 2 == 0 ? DT_BF16 : DT_F32, 2, rows, width, 3);
+        Quant q = quant_room(&lab, rows, width, 0, 4), none = quant_room(&lab, 16, 16, 0, 4);
+        q.columns = none.columns = none.rows = TENSOR_NONE;
+        op_quantise(&lab.c, x, q, TENSOR_NONE, MODE_SET);
+        op_quantise(&lab.c, x, none, TENSOR_NONE, MODE_SET);
+        void *values = fetch(&lab, x), *codes = fetch(&lab, q.rows);
+        float largest = 0;
+        for (int64_t k = 0; k < rows * width; k++) {
+            float value = f32_from_bf16(bf16_from_f32((float)number(values, x.dtype, k)));
+            assert_int_equal(((uint8_t *)codes)[k], e4m3_from_f32(value * 4));
+            largest = fmaxf(largest, fabsf(value));
         }
+        assert_true(fetch_largest(&lab, q) == largest && fetch_largest(&lab, none) == largest);
+        free(values);
+        free(codes);
+        lab_close(&lab);
     }
 }
 

@@ -239,7 +239,8 @@ static double needed_at(const PredictModel *model, const Bucket *bucket)
 
 static double gather_comm(const PredictModel *model, const Ddp *ddp, const Bucket *bucket)
 {
-    double bytes = (double)(bucket->part * ddp->shards) * (double)dtype_size(model->weights);
+    DType type = bucket->kind == SENT_CODES ? DT_E4M3 : model->weights;
+    double bytes = (double)(bucket->part * ddp->shards) * (double)dtype_size(type);
     return bytes > 0 ? predict_reduce_scatter(&model->network, ddp->shards, bytes) : 0;
 }
 

@@ -94,9 +94,9 @@ PredictSchedule predict_schedule(const PredictMessage *messages, int count, doub
 
 typedef struct {
     const ParamTable *table;
-    DdpSetup ddp;   /* kind, bucket_bytes, group; rank and ranks are not looked at */
+    DdpSetup ddp;   /* kind, bucket_bytes, group, codes; rank and ranks are not looked at */
     DType wire;     /* of gradients as they travel */
-    DType weights;  /* of what is gathered */
+    DType weights;  /* of what is gathered, but for codes */
     int64_t tokens; /* of one rank's micro-step */
     double contention;
     PredictNetwork network;

@@ -224,6 +224,8 @@ int plan_predict(const Run *run, Comm *comm, PredictedRanks *best)
     if (code == 0 && ranks_lead(comm)) {
         Model shape;
         model_init(&shape, &s->spec, s->dtype, backend->row_align > 0 ? backend->row_align : 1);
+        model_keep_plain(&shape, s->plain_products);
+        model.ddp.codes = trainer_sends_codes(s, backend);
         model.table = &shape.params;
         printf("Predicted, not measured: up to %lld ranks with --ddp %s, %s\n",
                (long long)cfg->ranks, ddp_kind_name(model.ddp.kind),

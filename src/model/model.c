@@ -76,6 +76,7 @@ void model_init(Model *model, const ModelSpec *spec, DType act, int64_t row_alig
     }
     model->head.product = true;
     params_place(table);
+    model_keep_plain(model, 0);
     model->saved = mem_zalloc((size_t)spec->layers, sizeof *model->saved);
 }
 

@@ -99,6 +99,9 @@ struct Model {
 void model_init(Model *model, const ModelSpec *spec, DType act, int64_t row_align);
 void model_free(Model *model);
 
+/* Products at these places, bits by PRODUCT_*, are in bf16 all the same. At first none are. */
+void model_keep_plain(Model *model, unsigned plain_products);
+
 /* Points the weights into flat buffers of params.flat elements (act; acc) and the rope table
  * into memory of model_rope_bytes. Those of act may lack the elements that model_quant_only
  * tells of. grads may be none for a model that only evaluates. */

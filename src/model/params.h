@@ -21,6 +21,7 @@ typedef struct {
     double std;            /* of INIT_NORMAL; the value of INIT_ONE, 1 unless scaled (mup.h) */
     double growth;         /* that rates are divided by (mup.h); 1 */
     bool decay;            /* weight decay applies: matrices, not biases and norms unless all do */
+    bool coded;            /* only its codes in e4m3 are read; see model_keep_plain */
     bool matrix;           /* (outputs, inputs) of a linear map in a block */
     int64_t second, third; /* rows where the next of several packed matrices begin; 0: it is one */
     int layer;             /* -1: outside the blocks */

@@ -98,6 +98,22 @@ Linear *model_coded(Model *model, int64_t *i)
     return NULL;
 }
 
+/* A tied head's weight is the embedding, which is read as it is. */
+void model_keep_plain(Model *model, unsigned plain_products)
+{
+    ParamTable *table = &model->params;
+    model->plain_products = plain_products;
+    for (int row = 0; row < table->count; row++) {
+        table->rows[row].coded = false;
+    }
+    int64_t i = 0;
+    for (const Linear *l; (l = model_coded(model, &i)) != NULL;) {
+        for (int k = 0; k < l->weight.rows; k++) {
+            table->rows[l->weight.first + k].coded = l != &model->head || !model->spec.tied;
+        }
+    }
+}
+
 int64_t model_coded_first(Model *model, int layer)
 {
     return products_per_layer(model) * (layer < 0 ? model->spec.layers : layer);

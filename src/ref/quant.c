@@ -42,6 +42,19 @@ static void quantise(Ctx *c, Tensor x, Quant q, Tensor dbias, Mode mode, void *w
     }
 }
 
+static void quant_turn(Ctx *c, Quant q)
+{
+    (void)c;
+    int64_t rows = q.rows.dim[0], width = q.rows.dim[1];
+    const uint8_t *from = q.rows.data;
+    uint8_t *to = q.columns.data;
+    for (int64_t n = 0; n < rows; n++) {
+        for (int64_t i = 0; i < width; i++) {
+            to[i * q.stride + n] = from[n * width + i];
+        }
+    }
+}
+
 static void rescale(Ctx *c, Tensor scales, Tensor largest)
 {
     (void)c;
@@ -124,6 +137,7 @@ static void quant_backward_weight(Ctx *c, Quant x, Quant dy, Tensor dw, Mode mod
 void ref_fill_quant(Ops *ops)
 {
     ops->quantise = quantise;
+    ops->quant_turn = quant_turn;
     ops->rescale = rescale;
     ops->quant_forward = quant_forward;
     ops->quant_backward_input = quant_backward_input;

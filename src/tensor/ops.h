@@ -199,6 +199,7 @@ typedef struct {
     X(ATTENTION_STEP, attention_step, 0)
 #define PACER_QUANT_OPS(X)                             \
     X(QUANTISE, quantise, 0)                           \
+    X(QUANT_TURN, quant_turn, 1)                       \
     X(RESCALE, rescale, 0)                             \
     X(QUANT_FORWARD, quant_forward, 0)                 \
     X(QUANT_BACKWARD_INPUT, quant_backward_input, 0)   \
@@ -290,6 +291,7 @@ typedef struct {
     size_t (*attention_step_ws)(const Ctx *c, HeadShape shape, DType dtype, int64_t context);
     void (*quantise)(Ctx *c, Tensor x, Quant q, Tensor dbias, Mode mode, void *ws);
     size_t (*quantise_ws)(const Ctx *c, Tensor x, Tensor dbias);
+    void (*quant_turn)(Ctx *c, Quant q); /* may be NULL */
     void (*rescale)(Ctx *c, Tensor scales, Tensor largest);
     void (*quant_forward)(Ctx *c, Quant x, Quant w, Tensor bias, Tensor y);
     void (*quant_backward_input)(Ctx *c, Quant dy, Quant w, Tensor dx, Mode mode);
@@ -504,6 +506,10 @@ void op_attention_step(Ctx *c, Tensor qkv, HeadShape shape, Tensor rope, Tensor 
 /* q (N,C) = x (N,C), act or f32, and dbias (C) acc or none = column sums of what is rounded.
  * Without columns N may be anything; without either layout only q.largest is made. */
 void op_quantise(Ctx *c, Tensor x, Quant q, Tensor dbias, Mode mode);
+
+/* Columns of q from its rows. Where the slot is NULL nobody may call it, and ranks send each other
+ * no codes. */
+void op_quant_turn(Ctx *c, Quant q);
 
 /* scales (n, SCALE_COUNT) f32 for the next update, from the largest (n, parts) f32 seen in this one
  * by each of its parts; largest becomes 0. A largest of 0 leaves held as it is; one that is not

@@ -82,6 +82,14 @@ void op_quantise(Ctx *c, Tensor x, Quant q, Tensor dbias, Mode mode)
     DISPATCH(call, ops->quantise(c, x, q, dbias, mode, call.ws));
 }
 
+void op_quant_turn(Ctx *c, Quant q)
+{
+    check_quant(q, q.rows.dim[0], q.rows.dim[1]);
+    PACER_ASSERT(tensor_given(q.columns), "codes are turned to nowhere");
+    OpCall call = op_begin(c, OP_QUANT_TURN, 0, quant_bytes(q), 0, shape_of(q.rows));
+    DISPATCH(call, c->backend->ops.quant_turn(c, q));
+}
+
 void op_rescale(Ctx *c, Tensor scales, Tensor largest)
 {
     CHECK_SHAPE_2D(scales, largest.dim[0], SCALE_COUNT);

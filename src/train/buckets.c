@@ -64,6 +64,40 @@ static void cut_by_rows(Ddp *ddp, const ParamTable *table)
     }
 }
 
+/* Rooms one behind the other: where one of this size begins. */
+static int64_t take_room(int64_t *roomy, int64_t size)
+{
+    int64_t first = *roomy;
+    *roomy += (size + ROOM_LINE - 1) / ROOM_LINE * ROOM_LINE;
+    return first;
+}
+
+/* How the weights of each bucket travel, and where this rank has its part of them. */
+static void choose_sent(Ddp *ddp, const ParamTable *table)
+{
+    for (int i = 0; i < ddp->count; i++) {
+        ddp->buckets[i].kind = ddp->setup.codes ? SENT_CODES : SENT_PLAIN;
+    }
+    for (int row = 0; row < table->count; row++) {
+        Bucket *bucket = &ddp->buckets[ddp_bucket_of(ddp, table->rows[row].offset)];
+        bucket->kind = table->rows[row].coded ? bucket->kind : SENT_PLAIN;
+    }
+    for (int i = 0; i < ddp->count; i++) {
+        Bucket *bucket = &ddp->buckets[i];
+        DdpRoom *room = &ddp->rooms[bucket->room];
+        int64_t *size = &room->weights_size[bucket->kind];
+        bucket->kind_own = ddp->kept[bucket->kind];
+        ddp->kept[bucket->kind] += bucket->count - (ddp->shards - 1) * bucket->part;
+        *size = bucket->count > *size ? bucket->count : *size;
+    }
+    for (int i = 0; i < DDP_ROOMS; i++) {
+        DdpRoom *room = &ddp->rooms[i];
+        for (int k = 0; k < SENT_KINDS; k++) {
+            room->weights_first[k] = take_room(&ddp->weights_roomy[k], room->weights_size[k]);
+        }
+    }
+}
+
 /* The room of each bucket, and how large they have to be. */
 static void make_rooms(Ddp *ddp, const ParamTable *table)
 {
@@ -83,9 +117,8 @@ static void make_rooms(Ddp *ddp, const ParamTable *table)
     }
     for (int i = 0; i < DDP_ROOMS; i++) {
         DdpRoom *room = &ddp->rooms[i];
-        room->first = ddp->roomy;
+        room->first = take_room(&ddp->roomy, room->size);
         room->sent = room->held = -1;
-        ddp->roomy += (room->size + ROOM_LINE - 1) / ROOM_LINE * ROOM_LINE;
     }
 }
 
@@ -112,6 +145,9 @@ void ddp_init(Ddp *ddp, const DdpSetup *setup, const ParamTable *table)
     }
     if (ddp_has_rooms(setup)) {
         make_rooms(ddp, table);
+    }
+    if (ddp_cuts_weights(setup)) {
+        choose_sent(ddp, table);
     }
 }
 

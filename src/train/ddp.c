@@ -341,18 +341,16 @@ static void gather_in_place(Ddp *ddp, int index, Tensor values)
     }
 }
 
-/* A bucket of own (owned) into its room of `rooms` (roomy). */
-static void gather_into_room(Ddp *ddp, Ctx *c, int index, Tensor own, Tensor rooms)
+/* A bucket, of which this rank has what begins at `first` of own, into `room` (count). */
+static void gather_into_room(Ddp *ddp, Ctx *c, int index, Tensor own, int64_t first, Tensor room)
 {
     const Bucket *bucket = &ddp->buckets[index];
-    int64_t place = ddp->rooms[bucket->room].first, shared = ddp->shards * bucket->part;
-    int64_t rest = bucket->count - shared;
+    int64_t shared = ddp->shards * bucket->part, rest = bucket->count - shared;
     if (rest > 0) {
-        op_cast(c, tensor_rows(own, bucket->own + bucket->part, rest),
-                tensor_rows(rooms, place + shared, rest));
+        op_cast(c, tensor_rows(own, first + bucket->part, rest), tensor_rows(room, shared, rest));
     }
     if (bucket->part > 0 && ddp->channel != NULL) {
-        gather_bucket(ddp, index, at(own, bucket->own), at(rooms, place), own.dtype);
+        gather_bucket(ddp, index, at(own, first), room.data, own.dtype);
     }
 }
 
@@ -375,8 +373,8 @@ Tensor ddp_gather_parts(Ddp *ddp, Ctx *c, int64_t first, int64_t end, int64_t *a
     if (ddp->roomy > 0) {
         int index = ddp_bucket_of(ddp, first);
         const Bucket *bucket = &ddp->buckets[index];
-        gather_into_room(ddp, c, index, ddp->own_grad, ddp->grad);
         whole = tensor_rows(ddp->grad, place_of(ddp, bucket), bucket->count);
+        gather_into_room(ddp, c, index, ddp->own_grad, bucket->own, whole);
         *at = bucket->first;
     }
     for (int i = 0; ddp->roomy == 0 && ddp->channel != NULL && i < ddp->count; i++) {
@@ -477,6 +475,12 @@ void ddp_passed(Ddp *ddp)
     }
 }
 
+Tensor ddp_weights(const Ddp *ddp, const Bucket *bucket)
+{
+    int64_t first = ddp->rooms[bucket->room].weights_first[bucket->kind];
+    return tensor_rows(ddp->weights[bucket->kind], first, bucket->count);
+}
+
 static void fetch_bucket(Ddp *ddp, Ctx *c, int index)
 {
     Bucket *bucket = &ddp->buckets[index];
@@ -484,7 +488,8 @@ static void fetch_bucket(Ddp *ddp, Ctx *c, int index)
     if (room->held == index) {
         return;
     }
-    gather_into_room(ddp, c, index, ddp->own_weights, ddp->weights);
+    gather_into_room(ddp, c, index, ddp->own_weights[bucket->kind], bucket->kind_own,
+                     ddp_weights(ddp, bucket));
     bucket->ticket = ddp->channel != NULL ? channel_ticket(ddp->channel) : 0;
     room->held = index;
 }

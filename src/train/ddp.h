@@ -15,7 +15,8 @@
  *            of a bucket in a room that other buckets use as well, from which they are summed in
  *            every micro-step and added to the part.
  *   zero3    as zero2, and of weights: a bucket's come into a room (all-gather) before a pass
- *            needs them, the next bucket's meanwhile.
+ *            needs them, the next bucket's meanwhile; where products read codes in e4m3, and all
+ *            of the bucket is for such products, these: a byte each.
  *
  * Rooms, by what comes into them in turn: the layers' buckets into two, by their number; embeddings
  * and the head, which are buckets of their own then, into one; norms and biases, which every layer
@@ -47,6 +48,7 @@ typedef struct {
     DType wire;   /* of gradients on their way: f32 (or f64 as they are) or bf16 */
     bool offload; /* one rank: gradients are in memory of the host */
     bool low;     /* one rank: gradients are kept in bf16 */
+    bool codes;   /* zero3: weights of which only codes are read (Param.coded) travel as these */
 } DdpSetup;
 
 /* What a strategy cuts among ranks, beside the optimizer's state that all of these do. */
@@ -79,6 +81,10 @@ static inline bool ddp_has_rooms(const DdpSetup *setup)
 
 enum { ROOM_EVEN, ROOM_ODD, ROOM_OUTSIDE, ROOM_SMALL, DDP_ROOMS };
 
+/* How weights travel with zero3, each kind from a buffer of its own into rooms of its own: in the
+ * model's type, or as codes. */
+enum { SENT_PLAIN, SENT_CODES, SENT_KINDS };
+
 #define DDP_LINE 64 /* elements: parts of ranks are multiples of it */
 
 typedef struct {
@@ -87,12 +93,15 @@ typedef struct {
     int64_t own;    /* sharded: where this rank's part, and behind it the rest, begin in its own */
     int64_t ticket; /* of the weights' last way here; 0: they are */
     int room;       /* with rooms: which one */
+    int kind;       /* zero3: how its weights travel, SENT_* */
+    int64_t kind_own; /* zero3: as own, in what of this kind is this rank's */
 } Bucket;
 
 /* With rooms: the bucket of which a room has gradients that are under way, or, of one rank, that
  * are there; or weights; -1: none. */
 typedef struct {
     int64_t first, size; /* elements of a buffer with all rooms */
+    int64_t weights_first[SENT_KINDS], weights_size[SENT_KINDS]; /* zero3: of those with weights */
     int sent, held;
     int64_t ticket; /* of what was sent */
 } DdpRoom;
@@ -102,23 +111,24 @@ typedef struct {
     int shard, shards; /* this rank's number among those that have parts, and theirs */
     Bucket *buckets;   /* in the order in which they are complete */
     int count;
-    int64_t owned;    /* elements of state that this rank keeps; flat unless sharded */
-    int64_t roomy;    /* elements of all rooms; 0: there are none */
-    int sent;         /* buckets of the pass under way */
-    bool first, last; /* of the micro-steps of an update */
-    int64_t arrived;  /* ticket waited for last */
+    int64_t owned; /* elements of state that this rank keeps; flat unless sharded */
+    int64_t roomy; /* elements of all rooms; 0: there are none */
+    int64_t kept[SENT_KINDS], weights_roomy[SENT_KINDS]; /* zero3: as these two, of weights */
+    int sent;                                            /* buckets of the pass under way */
+    bool first, last;                                    /* of the micro-steps of an update */
+    int64_t arrived;                                     /* ticket waited for last */
     DdpRoom rooms[DDP_ROOMS];
     Channel *channel; /* NULL: one rank, or planning */
     Ctx *ctx;
-    Tensor grad;        /* (flat), or (roomy): what the backward pass writes */
-    Tensor wire;        /* the same in bf16; none when gradients travel as they are, or nowhere */
-    Tensor rounding;    /* low: hyperparameters of op_sgd that round by chance */
-    Tensor own_grad;    /* with rooms: (owned), the sum of the update so far */
-    Tensor own_weights; /* zero3: (owned) act, as the update leaves them */
-    Tensor weights;     /* zero3: (roomy) act */
-    Tensor norm_sq;     /* stored: (1) acc, of what has left the rooms; its order is theirs */
-    Tensor own_sq;      /* (1) acc; none: nobody asks. Summed over ranks at the end of an update */
-    bool measures;      /* own_sq is the squared norm of what this rank sends; else it is there */
+    Tensor grad;     /* (flat), or (roomy): what the backward pass writes */
+    Tensor wire;     /* the same in bf16; none when gradients travel as they are, or nowhere */
+    Tensor rounding; /* low: hyperparameters of op_sgd that round by chance */
+    Tensor own_grad; /* with rooms: (owned), the sum of the update so far */
+    Tensor own_weights[SENT_KINDS]; /* zero3: (kept) act, as the update leaves them, and e4m3 */
+    Tensor weights[SENT_KINDS];     /* zero3: (weights_roomy) */
+    Tensor norm_sq; /* stored: (1) acc, of what has left the rooms; its order is theirs */
+    Tensor own_sq;  /* (1) acc; none: nobody asks. Summed over ranks at the end of an update */
+    bool measures;  /* own_sq is the squared norm of what this rank sends; else it is there */
     /* Told before and after the computation waits amid a pass; NULL: nobody wants to know. */
     void (*stalls)(void *user, bool begins);
     void *stalls_user;
@@ -173,6 +183,9 @@ void ddp_passed(Ddp *ddp);
 /* zero3: queues the weights of the bucket that holds this element, where its room has others, and
  * those of the bucket that the pass needs next; back: the pass is a backward one. */
 void ddp_fetch(Ddp *ddp, Ctx *c, int64_t offset, bool back);
+
+/* zero3: a bucket's weights in their room; as they travel. */
+Tensor ddp_weights(const Ddp *ddp, const Bucket *bucket);
 
 /* A stretch of the flat buffer whose state one rank keeps. */
 typedef struct {

@@ -51,7 +51,8 @@ int64_t trainer_low_at(const Trainer *t, DdpPiece piece)
 {
     int64_t offset = piece.offset, decayed = t->model.params.decayed;
     if (ddp_cuts_weights(&t->setup.ddp)) {
-        return piece.own;
+        const Bucket *bucket = &t->ddp.buckets[ddp_bucket_of(&t->ddp, offset)];
+        return bucket->kind == SENT_PLAIN ? bucket->kind_own + piece.own - bucket->own : -1;
     }
     return offset < t->low_end ? offset : offset < decayed ? -1 : offset - decayed + t->low_end;
 }
@@ -60,6 +61,13 @@ int64_t trainer_low_at(const Trainer *t, DdpPiece piece)
 static bool has_split(const Trainer *t)
 {
     return has_low(t) && !t->model.quantised && t->setup.optimizer.state == DT_BF16;
+}
+
+/* They are made of masters in the device's memory, and turned where they arrive. */
+bool trainer_sends_codes(const TrainerSetup *setup, const Backend *backend)
+{
+    return setup->dtype == DT_E4M3 && backend->ops.quant_turn != NULL &&
+           !offloads_optimizer(setup->offload);
 }
 
 /* What this rank updates of [first, end), where `range` says what else there is to say. What all
@@ -133,34 +141,41 @@ static void scatter_grad(void *trainer, int64_t first, int64_t end)
     ddp_sum_parts(&t->ddp, &t->ctx, first, end);
 }
 
-/* The part of a buffer with rooms (roomy) that row's bucket has, and of what does not decay. */
-static ParamParts room_parts(const Trainer *t, Tensor rooms, int row)
-{
-    const ParamTable *table = &t->model.params;
-    const Ddp *ddp = &t->ddp;
-    const Bucket *bucket = &ddp->buckets[ddp_bucket_of(ddp, table->rows[row].offset)];
-    Tensor held = tensor_rows(rooms, ddp->rooms[bucket->room].first, bucket->count);
-    return (ParamParts){held, held, bucket->first};
-}
-
-static ParamParts places_of(const Trainer *t, Tensor rooms, Tensor flat, int row)
+/* A buffer as the model has it, of which the elements from low_end on may be missing. */
+static ParamParts whole_parts(const Trainer *t, Tensor flat)
 {
     int64_t others = t->model.params.flat - t->model.params.decayed, held = flat.dim[0] - others;
-    return tensor_given(rooms)
-               ? room_parts(t, rooms, row)
-               : (ParamParts){tensor_rows(flat, 0, held), tensor_rows(flat, held, others), 0};
+    return (ParamParts){tensor_rows(flat, 0, held), tensor_rows(flat, held, others), 0};
 }
 
+static const Bucket *bucket_of(const Trainer *t, int row)
+{
+    return &t->ddp.buckets[ddp_bucket_of(&t->ddp, t->model.params.rows[row].offset)];
+}
+
+/* Of what comes into rooms, row's bucket, and of what does not decay. What travels as codes has no
+ * place. */
 static ParamParts place_values(const void *trainer, int row)
 {
     const Trainer *t = trainer;
-    return places_of(t, t->ddp.weights, trainer_weights(t), row);
+    if (!ddp_cuts_weights(&t->setup.ddp)) {
+        return whole_parts(t, trainer_weights(t));
+    }
+    const Bucket *bucket = bucket_of(t, row);
+    Tensor held = bucket->kind == SENT_PLAIN ? ddp_weights(&t->ddp, bucket)
+                                             : tensor_rows(t->ddp.weights[SENT_PLAIN], 0, 0);
+    return (ParamParts){held, held, bucket->first};
 }
 
 static ParamParts place_grads(const void *trainer, int row)
 {
     const Trainer *t = trainer;
-    return places_of(t, t->ddp.roomy > 0 ? t->ddp.grad : TENSOR_NONE, t->optimizer.grad, row);
+    if (t->ddp.roomy == 0) {
+        return whole_parts(t, t->optimizer.grad);
+    }
+    const Bucket *bucket = bucket_of(t, row);
+    Tensor held = tensor_rows(t->ddp.grad, t->ddp.rooms[bucket->room].first, bucket->count);
+    return (ParamParts){held, held, bucket->first};
 }
 
 /* Master weights, those that the model computes with, and rooms for what ranks send each other. */
@@ -175,11 +190,15 @@ static void lay_out_weights(Trainer *t)
         (o->host_param ? push_host : push_state)(t, MEM_PARAMS, has_split(t) ? DT_REST : acc,
                                                  trainer_keeps_masters(t) ? t->ddp.owned : flat);
     if (has_low(t)) {
-        o->low = push_state(t, MEM_PARAMS, act, cut ? t->ddp.owned : flat - decayed + t->low_end);
+        int64_t low = cut ? t->ddp.kept[SENT_PLAIN] : flat - decayed + t->low_end;
+        o->low = push_state(t, MEM_PARAMS, act, low);
     }
     if (cut) {
-        t->ddp.own_weights = trainer_weights(t);
-        t->ddp.weights = push_state(t, MEM_PARAMS, act, t->ddp.roomy);
+        const int64_t *roomy = t->ddp.weights_roomy, *kept = t->ddp.kept;
+        t->ddp.own_weights[SENT_PLAIN] = trainer_weights(t);
+        t->ddp.weights[SENT_PLAIN] = push_state(t, MEM_PARAMS, act, roomy[SENT_PLAIN]);
+        t->ddp.own_weights[SENT_CODES] = push_state(t, MEM_PARAMS, DT_E4M3, kept[SENT_CODES]);
+        t->ddp.weights[SENT_CODES] = push_state(t, MEM_PARAMS, DT_E4M3, roomy[SENT_CODES]);
     }
     o->grad = (o->host_grad ? push_host : push_state)(t, MEM_GRADS, ddp->low ? DT_BF16 : acc,
                                                       ddp_cuts_grads(ddp) ? t->ddp.owned : flat);
@@ -271,12 +290,13 @@ static void begin(Trainer *t, const TrainerSetup *setup, Backend *backend)
     t->ctx.ttt_keep = setup->ttt_keep;
     model_init(&t->model, &setup->spec, setup->dtype,
                backend->row_align > 0 ? backend->row_align : 1);
-    t->model.plain_products = setup->plain_products;
+    model_keep_plain(&t->model, setup->plain_products);
     mup_scale_params(&t->model, &setup->mup);
     t->model.like = setup->keep;
     t->model.offload = offloads_activations(setup->offload);
     t->setup.ddp.offload = offloads_gradients(setup->offload);
     t->setup.ddp.low = setup->low_grads;
+    t->setup.ddp.codes = trainer_sends_codes(setup, backend);
     PACER_ASSERT(!ddp_stores_grads(&t->setup.ddp) || setup->ddp.ranks <= 1, "%d ranks",
                  setup->ddp.ranks);
     PACER_ASSERT(setup->offload == OFFLOAD_NONE || backend->copy != NULL, "%s copies nothing",

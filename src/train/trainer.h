@@ -170,6 +170,9 @@ static inline int64_t trainer_tokens(const TrainerSetup *setup)
     return setup->batch * setup->seq * setup->accum;
 }
 
+/* Whether with zero3 weights travel as codes where only these are read (DdpSetup.codes). */
+bool trainer_sends_codes(const TrainerSetup *setup, const Backend *backend);
+
 /* Plans by a dry run over the model code: the first, second and last micro-step of an update,
  * between which all are alike, and an evaluation. What trainer_check_sizes refuses gets a total
  * of SIZE_MAX and nothing else; a total above INT64_MAX is no number of bytes either. */
@@ -270,8 +273,8 @@ int trainer_scales_take(Trainer *trainer, const char *text);
 /* As before the first update: guesses that the values of a fresh model fit into. */
 void trainer_scales_reset(Trainer *trainer);
 
-/* Codes of the weights (trainer_codes.c); all of these are no-ops without products in e4m3. lay_out:
- * room for them, and the model's maps bound to it. */
+/* Codes of the weights (trainer_codes.c); all of these are no-ops without products in e4m3.
+ * lay_out: room for them, and the model's maps bound to it. */
 void trainer_lay_out_codes(Trainer *trainer);
 
 /* Codes of weights that were written from the host. */
@@ -288,7 +291,8 @@ void trainer_unpack(Trainer *trainer, int64_t offset);
 /* Puts into name what became too large for e4m3, or no number; false when nothing did. Waits. */
 bool trainer_overflow(Trainer *trainer, char name[MODEL_SCALE_NAME]);
 
-/* The weights that the model computes with: (flat), on every rank; with zero3 (owned). */
+/* The weights that the model computes with: (flat), on every rank; with zero3 what this rank keeps
+ * of those that do not travel as codes. */
 Tensor trainer_weights(const Trainer *trainer);
 
 /* zero1, zero2: an update leaves each rank with its own part of the weights, and the next

@@ -1,6 +1,8 @@
 /* Codes in e4m3 of a trainer's weights. A rank that has all weights makes all codes, once per
- * update. With zero3 the largest values, which scales follow, are found by each rank in its own
- * part, and codes are made where a bucket's weights arrive: on a desk that buckets share. */
+ * update. With zero3 each rank finds the largest values, which scales follow, in its own part.
+ * Where codes travel it makes those of its part, by rows; their columns are made for the backward
+ * pass where they arrive. Else codes are made of the weights that arrive. Both go on a desk that
+ * layers share. */
 #include "train/trainer.h"
 
 #define SPREAD 64                       /* of codes that are no matrix: see DDP_LINE */
@@ -10,6 +12,16 @@
 static int64_t offset_of(const Trainer *t, const Linear *l)
 {
     return t->model.params.rows[l->weight.first].offset;
+}
+
+static const Bucket *bucket_of(const Trainer *t, const Linear *l)
+{
+    return &t->ddp.buckets[ddp_bucket_of(&t->ddp, offset_of(t, l))];
+}
+
+static bool travels(const Trainer *t, const Linear *l)
+{
+    return bucket_of(t, l)->kind == SENT_CODES;
 }
 
 static int layer_of(const Trainer *t, const Linear *l)
@@ -34,14 +46,28 @@ static int64_t take_place(Placing *placing, const Linear *l, int64_t codes)
     return at;
 }
 
+/* Codes of a map that the desk has: all of them, or, where codes travel, their columns. */
+static int64_t on_desk(const Trainer *t, const Linear *l)
+{
+    return tensor_count(l->weight.value) * (travels(t, l) ? 1 : 2);
+}
+
 static void place_on_desk(void *user, const Linear *l, uint8_t **rows, uint8_t **columns)
 {
     Placing *placing = user;
-    const Desk *desk = &placing->trainer->desk;
-    int64_t count = tensor_count(l->weight.value), at = take_place(placing, l, 2 * count);
-    uint8_t *codes = (placing->layer < 0 ? desk->head : desk->layer).data;
-    *rows = codes != NULL ? codes + at : NULL;
-    *columns = codes != NULL ? *rows + count : NULL;
+    const Trainer *t = placing->trainer;
+    int64_t count = tensor_count(l->weight.value), at = take_place(placing, l, on_desk(t, l));
+    uint8_t *desk = (placing->layer < 0 ? t->desk.head : t->desk.layer).data;
+    if (desk == NULL) {
+        return;
+    }
+    *rows = desk + at;
+    *columns = desk + at + count;
+    if (travels(t, l)) {
+        const Bucket *bucket = bucket_of(t, l);
+        *rows = (uint8_t *)ddp_weights(&t->ddp, bucket).data + offset_of(t, l) - bucket->first;
+        *columns = desk + at;
+    }
 }
 
 #define NO_LAYER_YET (-2)
@@ -51,7 +77,7 @@ static void lay_out_desk(Trainer *t)
     int64_t layer = 0, head = 0, i = 0;
     Placing placing = {t, NO_LAYER_YET, 0};
     for (const Linear *l; (l = model_coded(&t->model, &i)) != NULL;) {
-        take_place(&placing, l, 2 * tensor_count(l->weight.value));
+        take_place(&placing, l, on_desk(t, l));
         int64_t *most = placing.layer < 0 ? &head : &layer;
         *most = placing.used > *most ? placing.used : *most;
     }
@@ -88,22 +114,36 @@ void trainer_lay_out_codes(Trainer *t)
     t->quant.place_user = NULL;
 }
 
-/* zero3: the largest values of this rank's part of a map's weight. */
-static void measure(Trainer *t, const Linear *l)
+/* Of a map's weight, the largest values of a piece that is this rank's, and its codes where these
+ * travel: from the masters, of which nothing else is left. */
+static void look_at_piece(Trainer *t, const Linear *l, DdpPiece piece)
+{
+    const Bucket *bucket = bucket_of(t, l);
+    Tensor own = bucket->kind == SENT_CODES
+                     ? tensor_rows(t->optimizer.param, piece.own, piece.count)
+                     : tensor_rows(t->optimizer.low, trainer_low_at(t, piece), piece.count);
+    Quant q = {.scale = l->codes.scale, .largest = l->codes.largest};
+    int64_t rows = piece.count / SPREAD;
+    if (bucket->kind == SENT_CODES) {
+        Tensor codes = tensor_rows(t->ddp.own_weights[SENT_CODES],
+                                   bucket->kind_own + piece.own - bucket->own, piece.count);
+        q.rows = tensor_2d(codes.data, codes.dtype, rows, SPREAD);
+    }
+    op_quantise(&t->ctx, tensor_2d(own.data, own.dtype, rows, SPREAD), q, TENSOR_NONE, MODE_SET);
+}
+
+static void look_at_own(Trainer *t, const Linear *l)
 {
     int64_t first = offset_of(t, l), end = first + tensor_count(l->weight.value);
-    Quant seen = {.scale = l->codes.scale, .largest = l->codes.largest};
     for (DdpPiece piece; ddp_own_piece(&t->ddp, first, end, &piece); first += piece.count) {
         first = piece.offset;
         piece.count = piece.count < MOST_AT_ONCE ? piece.count : MOST_AT_ONCE;
-        Tensor own = tensor_rows(t->optimizer.low, trainer_low_at(t, piece), piece.count);
-        op_quantise(&t->ctx, tensor_2d(own.data, own.dtype, piece.count / SPREAD, SPREAD), seen,
-                    TENSOR_NONE, MODE_SET);
+        look_at_piece(t, l, piece);
     }
 }
 
-/* All codes from the weights that are here, or, of weights that come in parts, what their scales
- * will follow. */
+/* All codes from the weights that are here, or, of weights that come in parts, what scales will
+ * follow, and what is sent. */
 static void look_at_weights(Trainer *t)
 {
     if (!ddp_cuts_weights(&t->setup.ddp)) {
@@ -112,7 +152,7 @@ static void look_at_weights(Trainer *t)
     }
     int64_t i = 0;
     for (const Linear *l; (l = model_coded(&t->model, &i)) != NULL;) {
-        measure(t, l);
+        look_at_own(t, l);
     }
 }
 
@@ -160,18 +200,26 @@ void trainer_clear_desk(Trainer *t)
     t->desk.head_held = false;
 }
 
-/* Whether codes have to be made of what has arrived; they are from here on. */
-static bool begin_unpacking(Trainer *t, int layer, int64_t offset)
+/* Whether the desk has to be filled for a map whose layer has arrived. Of what travels as codes a
+ * forward pass needs no more, unless its head is followed at once by its gradient. */
+static bool is_waited_for(const Trainer *t, const Linear *l, int layer)
+{
+    return layer < 0 || t->back || !travels(t, l);
+}
+
+/* Whether the maps of `layer`, or the head, go onto the desk now; they are there from here on. */
+static bool begin_unpacking(Trainer *t, const Linear *first, int layer, int64_t offset)
 {
     Desk *desk = &t->desk;
+    if (first == NULL || !is_waited_for(t, first, layer)) {
+        return false;
+    }
     if (layer >= 0) {
         bool held = desk->held == layer;
         desk->held = layer;
         return !held;
     }
-    int64_t i = model_coded_first(&t->model, layer);
-    const Linear *head = model_coded(&t->model, &i);
-    bool comes = head != NULL && !desk->head_held && offset_of(t, head) == offset;
+    bool comes = !desk->head_held && offset_of(t, first) == offset;
     desk->head_held = desk->head_held || comes;
     return comes;
 }
@@ -181,14 +229,19 @@ void trainer_unpack(Trainer *t, int64_t offset)
 {
     int layer = t->ctx.layer;
     if (!t->model.quantised || !ddp_cuts_weights(&t->setup.ddp) ||
-        t->ddp.buckets[ddp_bucket_of(&t->ddp, offset)].room == ROOM_SMALL ||
-        !begin_unpacking(t, layer, offset)) {
+        t->ddp.buckets[ddp_bucket_of(&t->ddp, offset)].room == ROOM_SMALL) {
         return;
     }
     int64_t i = model_coded_first(&t->model, layer);
-    for (const Linear *l; (l = model_coded(&t->model, &i)) != NULL && layer_of(t, l) == layer;) {
+    const Linear *l = model_coded(&t->model, &i);
+    bool begins = begin_unpacking(t, l, layer, offset);
+    for (; begins && l != NULL && layer_of(t, l) == layer; l = model_coded(&t->model, &i)) {
         Quant codes = l->codes;
         codes.largest = TENSOR_NONE; /* each rank has seen its part of them */
-        op_quantise(&t->ctx, l->weight.value, codes, TENSOR_NONE, MODE_SET);
+        if (travels(t, l)) {
+            op_quant_turn(&t->ctx, codes);
+        } else {
+            op_quantise(&t->ctx, l->weight.value, codes, TENSOR_NONE, MODE_SET);
+        }
     }
 }

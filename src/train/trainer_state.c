@@ -393,6 +393,7 @@ uint64_t trainer_checksum(Trainer *t)
         return checksum_of(t, trainer_weights(t));
     }
     uint64_t sum = 0;
+    trainer_make_codes(t); /* which may be what is looked at */
     ddp_drop(ddp);
     for (int i = ddp->count - 1; i >= 0; i--) {
         const Bucket *bucket = &ddp->buckets[i];
@@ -400,9 +401,11 @@ uint64_t trainer_checksum(Trainer *t)
             ddp_fetch(ddp, &t->ctx, bucket->first, false);
             ddp_wait_for(ddp, bucket->ticket);
         }
-        int64_t first = ddp->rooms[bucket->room].first;
-        sum +=
-            checksum_of(t, tensor_rows(ddp->weights, first, bucket->count)) * (2 * (uint64_t)i + 1);
+        Tensor values = ddp_weights(ddp, bucket);
+        if (bucket->kind == SENT_CODES) { /* four at a time */
+            values = tensor_1d(values.data, DT_I32, bucket->count / (int64_t)sizeof(int32_t));
+        }
+        sum += checksum_of(t, values) * (2 * (uint64_t)i + 1);
     }
     return sum;
 }
