@@ -77,7 +77,7 @@ grep -q '"status":[[:space:]]*"done"' minutes/run.json || fail "a run of minutes
 "$PACER" check minutes >out || fail "check of a run of minutes: $(grep -v pass out)"
 steps=$(of minutes step | tail -1)
 "$PACER" train "${small[@]}" --batch 2 --accum 2 --minutes 0.005 --lr 1e-3 --min-lr 1e-4 --out minutes 2>&1 |
-    grep -q "Nothing to do" || fail "--minutes: a finished run goes on"
+    grep -q "Nothing to do.*give more --minutes" || fail "--minutes: a finished run goes on"
 train --batch 2 --accum 2 --minutes 0.008 --lr 1e-3 --min-lr 1e-4 --out minutes
 [[ $(of minutes step | tail -1) -gt $steps && $(of minutes lr | tail -1) == 0.0001 ]] || fail "--minutes: no more time"
 

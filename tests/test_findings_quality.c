@@ -93,6 +93,34 @@ static void test_findings_quality__a_gap_of_generalisation(void **state)
     findings_case_end(&one);
 }
 
+/* The training loss of repeats differs by more than the gap: a gap of (1 + 0.1) / 2 that may be
+ * nothing. With alike ones it is told. */
+static void test_findings_quality__a_gap_that_may_be_noise_is_none(void **state)
+{
+    (void)state;
+    for (int alike = 0; alike < 2; alike++) {
+        FindingsCase one;
+        findings_case_start(&one, BATCHES);
+        for (int repeat = 0; repeat < 2; repeat++) {
+            double train = repeat == 0 ? 2 : alike ? 2.01 : 2.9;
+            planted_run(&one.experiment, &(PlantedRun){.repeat = repeat,
+                                                       .settings = "{\"batch\": \"8\"}",
+                                                       .tokens = 1000,
+                                                       .training_s = 10,
+                                                       .train_loss = train,
+                                                       .val_loss = 3});
+        }
+        findings_case_conclude(&one);
+        if (alike) {
+            expect_finding(&one, FINDING_RESULT,
+                           "overfits: validation loss 3.0000 against 2.0050 in training", "2 runs");
+        } else {
+            expect_no_finding(&one, "overfits");
+        }
+        findings_case_end(&one);
+    }
+}
+
 /* Probes of 2000 tokens; updates have 8 x 16 and 64 x 16 of them. */
 static void plant_probed(FindingsCase *one, int tokens, int small_factor)
 {
@@ -178,6 +206,7 @@ int main(void)
         cmocka_unit_test(test_findings_quality__learning_rates_that_follow_the_batch),
         cmocka_unit_test(test_findings_quality__updates_of_equal_tokens_are_one_batch_size),
         cmocka_unit_test(test_findings_quality__a_gap_of_generalisation),
+        cmocka_unit_test(test_findings_quality__a_gap_that_may_be_noise_is_none),
         cmocka_unit_test(test_findings_quality__rates_of_a_probe),
         cmocka_unit_test(test_findings_quality__probes_of_few_updates),
         cmocka_unit_test(test_findings_quality__of_a_probe_itself),

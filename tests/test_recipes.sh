@@ -19,6 +19,7 @@ for recipe in "$recipes"/*.yaml; do
     "$PACER" sweep "$recipe" --smoke --out "$name" >out 2>err
     status=$?
     grep -q 'report.html' out err || fail "$name: no report"
+    [[ $name != transfer ]] || grep -q 'd-model 64.*, lr 0.008 ' out || fail "$name: the table of runs has no rates: $(cat out)"
     failed_checks=$(awk '/"name"/ { name = $2 } /"verdict".*"fail"/ { print name }' "$name"/runs/*/run.json | sort -u)
     [[ $status == 0 && -z $failed_checks ]] || fail "$name: exit status $status, failed checks: $failed_checks"
     grep -qE '"state":[[:space:]]*"(failed|timeout|waiting|running|stopped|oom)"' "$name/experiment.json" &&

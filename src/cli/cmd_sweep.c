@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #define CELL_SIZE 32
+#define LABEL_MOST 120 /* columns; what sets runs apart may come last in a label */
 
 /* --- tables on stdout --- */
 
@@ -35,7 +36,7 @@ static int label_width(const Experiment *e)
         size_t length = strlen(e->runs[i].label);
         width = length > width ? length : width;
     }
-    return width < 60 ? (int)width : 60;
+    return width < LABEL_MOST ? (int)width : LABEL_MOST;
 }
 
 static const char *cell(Value value, const char *format, char text[CELL_SIZE])
@@ -76,8 +77,8 @@ static void print_plan(const Experiment *e)
         const ExperimentRun *run = &e->runs[i];
         char mib[CELL_SIZE], time[CLOCK_DURATION_SIZE], steps[SHOW_COUNT_SIZE],
             tokens[SHOW_COUNT_SIZE];
-        escape_printf(stdout, "%-4d %-*.60s %6d %9s %13s %13s %12s%s%s\n", i + 1, width, run->label,
-                      run->repeat + 1,
+        escape_printf(stdout, "%-4d %-*.*s %6d %9s %13s %13s %12s%s%s\n", i + 1, width, width,
+                      run->label, run->repeat + 1,
                       show_count((uint64_t)run->plan.steps, run->plan.steps > 0, steps),
                       show_count((uint64_t)run->plan.tokens, run->plan.steps > 0, tokens),
                       cell(in_mebibytes(run->plan.bytes), "%.1f", mib),
@@ -120,7 +121,7 @@ static void print_results(const Experiment *e)
         if (reader.code != 0) {
             log_warn("%s", err_message());
         }
-        escape_printf(stdout, "%-4d %-*.60s %6d %-8s %12s %10s %10s %12s\n", i + 1, width,
+        escape_printf(stdout, "%-4d %-*.*s %6d %-8s %12s %10s %10s %12s\n", i + 1, width, width,
                       run->label, run->repeat + 1, run_state_name(run->state),
                       cell(summary.tok_s, "%.0f", rate), cell(summary.train_loss, "%.4f", loss),
                       cell(summary.val_loss, "%.4f", val), cell(run->seconds, "%.1f", time));

@@ -237,7 +237,7 @@ void rule_branches(const Results *results, Findings *findings)
         BranchLimit limit = branch_limit(rows + first, next - first, tolerance_of(results));
         page_put(&text, "%s%.0f%s at update %.0f", told > 0 ? ", " : "", limit.batch,
                  told > 0 ? "" : " sequences", limit.at);
-        page_put(&evidence, "%sat update %.0f ", told++ > 0 ? "; " : "", limit.at);
+        page_put(&evidence, "%sat update %.0f: ", told++ > 0 ? "; " : "", limit.at);
         if (isnan(limit.least)) {
             page_put(&evidence, "one repeat alone, so no interval");
         } else {

@@ -421,13 +421,30 @@ static double late_mean(const Results *results, int configuration)
     return count > 0 ? sum / count : NAN;
 }
 
+/* Of the validation loss over the training loss at the end; NAN where there is none, or repeats say
+ * that it may be nothing. */
+static double late_gap(const Results *results, int configuration)
+{
+    double *gaps = mem_alloc(((size_t)results->count + 1) * sizeof *gaps);
+    int count = 0;
+    for (const Result *run = NULL; (run = results_next(results, configuration, run)) != NULL;) {
+        double gap = json_number(run->run, "summary.val_loss") - late_loss(run);
+        if (run->sound && !isnan(gap)) {
+            gaps[count++] = gap;
+        }
+    }
+    Estimate estimate = estimate_of(gaps, count);
+    free(gaps);
+    return estimate.mean < estimate.half ? NAN : estimate.mean;
+}
+
 void rule_gap(const Results *results, Findings *findings)
 {
     int worst = -1;
     double most = 0;
     /* The runs of a law are short at large sizes by design. */
     for (int i = 0; i < results->configurations && !law_is(results); i++) {
-        double mean = findings_mean(results, i, "val_loss") - late_mean(results, i);
+        double mean = late_gap(results, i);
         if (mean > most) {
             most = mean;
             worst = i;

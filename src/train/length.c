@@ -72,21 +72,25 @@ static bool find_end(const Config *cfg, LengthUnits units, int64_t micro_tokens,
     return true;
 }
 
+const char *length_option(const Config *cfg)
+{
+    return cfg->tokens > 0    ? "tokens"
+           : cfg->epochs > 0  ? "epochs"
+           : cfg->flops > 0   ? "flops"
+           : cfg->minutes > 0 ? "minutes"
+                              : "steps";
+}
+
 /* A run has no more updates than --steps takes. */
 static int check_updates(const Config *cfg, double updates)
 {
     double most = config_find("steps")->max;
-    if (updates <= most) {
-        return 0;
-    }
-    const char *const *given = config_lengths;
-    while (*given != NULL && !config_is_set(cfg, *given)) {
-        given++;
-    }
-    return err_set(ERR_INPUT,
-                   "--%s makes %.3g updates, more than the %.0g that a run may have; give less, or "
-                   "make updates larger by --batch or --accum",
-                   *given != NULL ? *given : "steps", updates, most);
+    return updates <= most
+               ? 0
+               : err_set(ERR_INPUT,
+                         "--%s makes %.3g updates, more than the %.0g that a run may have; give "
+                         "less, or make updates larger by --batch or --accum",
+                         length_option(cfg), updates, most);
 }
 
 /* Updates of this phase until the mark that ends it; the first update at or behind it begins the

@@ -57,3 +57,6 @@ double length_rate_at(const RunLength *length, int64_t step, double share, doubl
 
 /* Where the warm-up ends that is a part of the time. */
 double length_warm_share(void);
+
+/* The option that says how long a run with this configuration is. */
+const char *length_option(const Config *cfg);

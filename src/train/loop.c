@@ -524,8 +524,8 @@ static int run_session(const Config *cfg, Comm *comm, const TrainWatcher *watche
         s.val_loss = s.state.best_val_loss;
         code = session_finish(&s, 0);
     } else if (session_is_complete(&s)) {
-        log_info("Nothing to do: %s has its %lld steps already; give more --steps to go on", s.dir,
-                 (long long)s.first_step);
+        log_info("Nothing to do: %s has its %lld steps already; give more --%s to go on", s.dir,
+                 (long long)s.first_step, length_option(cfg));
         s.val_loss = s.state.best_val_loss;
     } else {
         account_begin(&s);
