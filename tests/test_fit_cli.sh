@@ -58,6 +58,8 @@ expect 3 'nothing fits: --batch 1 --accum 4 --recompute' plan --fit "${model[@]}
 expect 3 'needs the least' train --fit --data builtin:bytes "${model[@]}" "${update[@]}" --memory-limit 100k --out none
 [[ -e none ]] && fail "a run that fits nowhere has left a folder"
 
+expect 3 'give --global-batch 6 in place of --batch and --accum' plan --fit "${model[@]}" --batch 2 --accum 3 --memory-limit 100k
+
 # The run has what was found, in the memory that was planned; the same command goes on with it, whatever fits by then.
 field() { tr -d ' \n\t' <"$1/run.json" | grep -o "\"$2\":[^,}]*" | head -1 | cut -d: -f2 | tr -d '"'; }
 run=(train --data builtin:bytes "${wide[@]:0:18}" --global-batch 8 --eval-every 0 --save-every 1 --fit)
@@ -76,11 +78,33 @@ expect 0 'as the run has it' "${run[@]}" --steps 3 --out "$dir"
 [[ $(echo runs/tiny-*) == "$dir" && $(field "$dir" recompute) == "$kept" && $(field "$dir" steps) == 3 ]] || fail "the resume is another run"
 grep 'Going on with' err | grep -qv -- ' --steps: ' && fail "the resume has other settings"
 
+# The search ends at once when that is asked for, also in the middle of a step of minutes, and when it is killed it is said.
+long=(train --fit --data builtin:bytes --model tiny --layers 2 --d-model 256 --heads 4 --context 1024 --device ref --threads 1
+    --global-batch 2 --out long)
+# search SIGNAL: sends it to whoever "$target" is, the command or its search, when that computes.
+search() {
+    "$PACER" "${long[@]}" >out 2>err &
+    local job=$!
+    await "grep -qz ^PACER_FIT_REPLY= /proc/\$(pgrep -P $job -f 'train --fit')/environ 2>/dev/null"
+    child=$(pgrep -P $job -f 'train --fit')
+    await "((\$(awk '{ print \$14 }' /proc/$child/stat) > 300))" # of 1/100 s: no longer at its start
+    if [[ $target == search ]]; then kill "-$1" "$child"; else kill "-$1" $job; fi
+    await "! kill -0 $job 2>/dev/null"
+    wait $job
+    status=$?
+}
+target=command search TERM
+[[ $status == 143 ]] || fail "status $status after SIGTERM"
+kill -0 "$child" 2>/dev/null && fail "the search goes on without the command"
+target=search search KILL
+grep -q 'search was ended by signal 9' err && [[ $status == 1 ]] || fail "status $status after the search was killed"
+
 # Wrong use.
 expect 2 'goes with fit' plan --fit-also state-dtype
 expect 2 "fit-also 'lr': that it cannot set; it can" plan --fit --fit-also lr
 expect 2 'leave one out' plan --fit --recommend
 expect 2 'with fit alone' plan --json x.json
+expect 2 'cannot be split into up to 1000000 micro-steps' plan --fit "${model[@]}" --global-batch 999999937
 expect 2 'not a multiple of --ranks' plan --fit "${model[@]}" --global-batch 3 --ranks 2
 expect 2 'leave --link out' plan --fit "${model[@]}" --ranks 2 --link nvlink
 printf 'name: x\nbase: {model: tiny, data: builtin:bytes, steps: 1, fit: on}\naxes: [{lr: [1e-3, 2e-3]}]\n' >x.yaml

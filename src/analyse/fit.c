@@ -58,6 +58,12 @@ static int add_batches(FitSpace *space, const Config *cfg)
             space->batches[space->batch_count++] = batch;
         }
     }
+    if (space->batch_count == 0) {
+        return err_set(ERR_INPUT,
+                       "--fit: %lld sequences of an update on one rank cannot be split into up to "
+                       "%.0f micro-steps of up to %.0f each; give another --global-batch",
+                       (long long)space->sequences, most_accum, most);
+    }
     return 0;
 }
 

@@ -336,7 +336,7 @@ static int narrow(const Search *search)
 
 int fit_find(const Config *cfg, int local_ranks, FitFound *found)
 {
-    *found = (FitFound){.fit = {.best = -1, .smallest = -1}};
+    *found = (FitFound){.ranks = cfg->ranks, .fit = {.best = -1, .smallest = -1}};
     int code = fit_space(cfg, &found->space);
     if (code != 0) {
         return code;
@@ -360,6 +360,6 @@ void fit_found_free(FitFound *found)
 
 double fit_rate(const FitFound *found, const FitCandidate *c)
 {
-    double tokens = (double)found->space.sequences * (double)found->seq;
+    double tokens = (double)(found->space.sequences * found->ranks) * (double)found->seq;
     return c->time.seconds > 0 ? tokens / c->time.seconds : 0;
 }

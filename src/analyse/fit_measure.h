@@ -8,7 +8,7 @@ typedef struct {
     FitSpace space;
     Fit fit;
     ModelSpec spec;
-    int64_t seq;
+    int64_t seq, ranks;
     size_t limit;   /* bytes of the process: run_memory_limit; SIZE_MAX: unknown */
     size_t program; /* of them, those beside the plan */
     char device[96];
@@ -25,5 +25,5 @@ typedef struct {
 int fit_find(const Config *cfg, int local_ranks, FitFound *found);
 void fit_found_free(FitFound *found); /* a no-op on a zeroed struct */
 
-/* Tokens per second of one rank; 0: not predicted. */
+/* Tokens per second of all ranks together; 0: not predicted. */
 double fit_rate(const FitFound *found, const FitCandidate *candidate);

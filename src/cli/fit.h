@@ -9,7 +9,7 @@ const char *fit_value_name(const FitFound *found, const FitCandidate *candidate,
 char *fit_settings_text(const FitFound *found, const FitCandidate *candidate);
 
 /* The error when nothing fits: names what needs the least. */
-int fit_refuse(const FitFound *found);
+int fit_refuse(const Config *cfg, const FitFound *found);
 
 /* Where steps of the same setting differed too much. */
 void fit_warn_if_busy(const FitFound *found);

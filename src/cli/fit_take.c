@@ -102,7 +102,7 @@ static void answer(const Config *cfg, const FitFound *found, FILE *reply)
     }
     if (!cfg->quiet) {
         char *settings = fit_settings_text(found, c), rate[SHOW_COUNT_SIZE];
-        double tokens = fit_rate(found, c) * (double)cfg->ranks;
+        double tokens = fit_rate(found, c);
         escape_printf(stdout,
                       "--fit takes %s: %.1f MiB planned, %s tok/s predicted, the fastest of %d "
                       "settings (pacer plan --fit shows them)\n",
@@ -124,7 +124,7 @@ static int search(Config *cfg, FILE *reply)
         code = fit_find(cfg, (int)cfg->ranks, &found);
         if (code == 0) {
             fit_warn_if_busy(&found);
-            code = found.fit.best >= 0 ? 0 : fit_refuse(&found);
+            code = found.fit.best >= 0 ? 0 : fit_refuse(cfg, &found);
         }
         if (code == 0) {
             answer(cfg, &found, reply);
@@ -135,9 +135,11 @@ static int search(Config *cfg, FILE *reply)
     return code;
 }
 
-/* Its whole life. */
+/* Its whole life. It has nothing to finish, and ends at once when an end is asked for: a step may take
+ * minutes. */
 static void be_child(Config *cfg, int end)
 {
+    signals_restore();
     char *text = NULL;
     size_t size = 0;
     FILE *reply = open_memstream(&text, &size), *out = fdopen(end, "wb");
@@ -218,12 +220,22 @@ static int apply(Config *cfg, char *lines, char ***taken)
     return 0;
 }
 
-static int take_reply(Config *cfg, char *reply, char ***taken)
+/* status: how the child ended. */
+static int take_reply(Config *cfg, int status, char *reply, char ***taken)
 {
     char *lines;
     long code = strtol(reply, &lines, 10);
+    if (*lines != '\n' && WIFSIGNALED(status)) {
+        int number = WTERMSIG(status);
+        return err_set(ERR_FAILED, "--fit: the search was ended by signal %d (%s)%s", number,
+                       strsignal(number),
+                       number == SIGKILL ? "; the system does so where memory runs out: give "
+                                           "--memory-limit"
+                                         : "");
+    }
     if (*lines != '\n') {
-        return err_set(ERR_FAILED, "--fit: the search ended without an answer");
+        return err_set(ERR_FAILED, "--fit: the search ended without an answer, with status %d",
+                       WEXITSTATUS(status));
     }
     return code == 0 ? apply(cfg, lines + 1, taken) : err_set((ErrCode)code, "%s", lines + 1);
 }
@@ -236,6 +248,22 @@ static void become_child(char **words, int end)
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     execv("/proc/self/exe", words);
     _exit(127);
+}
+
+/* Its end of the pipe is closed here, whatever comes of it. An errno, or 0. */
+static int start_child(char **words, int end, pid_t *pid)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", end);
+    fflush(NULL);
+    *pid = setenv(REPLY, text, 1) == 0 ? fork() : -1;
+    if (*pid == 0) {
+        become_child(words, end);
+    }
+    int cause = *pid < 0 ? errno : 0;
+    unsetenv(REPLY);
+    close(end);
+    return cause;
 }
 
 int fit_take(Config *cfg, char ***taken)
@@ -253,34 +281,27 @@ int fit_take(Config *cfg, char ***taken)
         return err_set(ERR_INPUT, "--fit looks for settings before ranks start: let pacer start "
                                   "them (train --ranks N), or give what `pacer plan --fit` prints");
     }
-    if (pipe2(ends, O_CLOEXEC) != 0) {
-        return err_set(ERR_FAILED, "no pipe for --fit: %s", strerror(errno));
-    }
     char **words = words_of_process(NULL);
-    char end[16];
+    if (words == NULL) {
+        return err_set(ERR_FAILED,
+                       "--fit: /proc/self/cmdline cannot be read; give what `pacer plan "
+                       "--fit` prints");
+    }
     pid_t pid = -1;
-    snprintf(end, sizeof end, "%d", ends[1]);
-    if (words != NULL && setenv(REPLY, end, 1) == 0) {
-        fflush(NULL);
-        pid = fork();
-    }
-    if (pid == 0) {
-        become_child(words, ends[1]);
-    }
-    unsetenv(REPLY);
+    int begun = pipe2(ends, O_CLOEXEC) == 0 ? start_child(words, ends[1], &pid) : errno;
     words_free(words);
-    close(ends[1]);
-    size_t size = 0;
-    char *reply = pid > 0 ? read_reply(ends[0], &size) : NULL;
-    close(ends[0]);
-    if (pid < 0) {
-        return err_set(ERR_FAILED, "no process for --fit: %s", strerror(errno));
+    if (begun != 0) {
+        return err_set(ERR_FAILED, "no process for --fit: %s", strerror(begun));
     }
+    size_t size = 0;
+    char *reply = read_reply(ends[0], &size);
+    close(ends[0]);
     if (reply == NULL) {
         kill(pid, SIGTERM);
     }
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {}
-    int code = reply != NULL ? take_reply(cfg, reply, taken)
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+    int code = reply != NULL ? take_reply(cfg, status, reply, taken)
                              : err_set(signals_pending(), "stopped by a signal");
     free(reply);
     return code;

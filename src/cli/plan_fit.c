@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/show.h"
-#include "base/signals.h"
 #include "cli/commands.h"
 #include "cli/fit.h"
 #include "cli/plan.h"
@@ -234,9 +233,15 @@ static void print_assumptions(const Config *cfg, const FitFound *found)
     }
 }
 
-int fit_refuse(const FitFound *found)
+int fit_refuse(const Config *cfg, const FitFound *found)
 {
     const Fit *fit = &found->fit;
+    char instead[80] = "";
+    if (config_is_set(cfg, "batch") || config_is_set(cfg, "accum")) {
+        snprintf(instead, sizeof instead,
+                 "give --global-batch %lld in place of --batch and --accum, ",
+                 (long long)(found->space.sequences * found->ranks));
+    }
     if (fit->smallest < 0) {
         return err_set(ERR_INPUT, "--fit: no setting can be planned; the first: %s",
                        fit->items[0].why);
@@ -254,9 +259,10 @@ int fit_refuse(const FitFound *found)
     }
     int code = err_set(
         ERR_MEMORY,
-        "--fit: nothing fits: %s needs the least, %.1f MiB, and %.1f MiB are free; take a "
+        "--fit: nothing fits: %s needs the least, %.1f MiB, and %.1f MiB are free; %stake a "
         "smaller model or --seq, or let --fit-also set more",
-        settings, (double)size_sum(c->bytes, found->program) / MIB, (double)found->limit / MIB);
+        settings, (double)size_sum(c->bytes, found->program) / MIB, (double)found->limit / MIB,
+        instead);
     free(settings);
     return code;
 }
@@ -275,7 +281,7 @@ static void print_taken(const Config *cfg, const FitFound *found, bool own_data)
     for (int i = 0; i < found->space.axis_count; i++) {
         plan_print_option(found->space.axes[i].option->name, fit_value_name(found, c, i));
     }
-    printf(" --expected-tok-s %.0f\n", fit_rate(found, c) * (double)cfg->ranks);
+    printf(" --expected-tok-s %.0f\n", fit_rate(found, c));
 }
 
 void fit_warn_if_busy(const FitFound *found)
@@ -294,7 +300,8 @@ static cJSON *found_json(const FitFound *found)
     json_put_text(tree, "device", found->device);
     json_put_text(tree, "dtype", dtype_name(found->dtype));
     json_put_whole(tree, "seq", found->seq);
-    json_put_whole(tree, "sequences", found->space.sequences);
+    json_put_whole(tree, "ranks", found->ranks);
+    json_put_whole(tree, "sequences", found->space.sequences * found->ranks);
     if (found->limit < SIZE_MAX) {
         json_put_number(tree, "room_bytes", (double)room_of(found));
     }
@@ -338,7 +345,6 @@ static cJSON *found_json(const FitFound *found)
 
 int plan_fit(Config *cfg)
 {
-    signals_install();
     bool own_data = cfg->data[0] != '\0';
     FitFound found = {0};
     int code = run_resolve(cfg);
@@ -358,7 +364,7 @@ int plan_fit(Config *cfg)
     }
     if (code == 0) {
         fit_warn_if_busy(&found);
-        code = found.fit.best >= 0 ? 0 : fit_refuse(&found);
+        code = found.fit.best >= 0 ? 0 : fit_refuse(cfg, &found);
     }
     fit_found_free(&found);
     return code;
