@@ -27,6 +27,9 @@ expect 2 'none.yaml' duel a.yaml none.yaml
 expect 2 "'lr 3' is neither a file nor options" duel a.yaml 'lr 3'
 expect 2 "'' is neither a file nor options" duel a.yaml ''
 expect 2 'did you mean lr' duel a.yaml 'lrr: 1'
+expect 2 'with a space behind the colon' duel a.yaml 'lr:1'
+expect 2 'a value that has a comma in quotes' duel a.yaml 'batch-ramp: 4@0,8@50%'
+expect 2 'no-folder/x.json: cannot write' duel a.yaml 'lr: 1' --json no-folder/x.json
 expect 2 'the same training' duel a.yaml 'lr: 0.01'
 expect 2 'share seeds' duel a.yaml 'seed: 1338' --min-pairs 2 --max-pairs 3
 expect 2 'do not compare' duel a.yaml 'data: builtin:stories'
@@ -35,6 +38,16 @@ expect 2 'out is up to the duel' duel a.yaml 'out: x'
 expect 2 '--min-pairs 4 is more than --max-pairs 3' duel a.yaml b.yaml --min-pairs 4 --max-pairs 3
 expect 0 '2 to 3 pairs; error rate 0.05' duel a.yaml b.yaml --min-pairs 2 --max-pairs 3 --dry-run
 expect 0 'A is evaluated on 256 tokens and B on 128' duel a.yaml 'batch: 2, accum: 2' --dry-run
+# The same budget is the same whatever tokens come of it, but for updates of another size.
+for budget in 'tokens: 1000' 'flops: 1e8' 'minutes: 0.01' 'epochs: 0.001'; do
+    sed "s/^steps: .*/$budget/" a.yaml >budget.yaml
+    expect 0 'pairs; error rate' duel budget.yaml 'batch: 8, layers: 2, eval-batches: 2' --dry-run
+    grep -q 'budgets differ' err && fail "$budget: $(cat err)"
+    grep -q 1000000000 out && fail "$budget: updates that nobody knows of: $(cat out)"
+done
+expect 0 'budgets differ: A trains on 1024 tokens, B on 768' duel <(sed 's/^steps: .*/tokens: 1000/' a.yaml) 'steps: 12' --dry-run
+expect 0 'A has minutes 0.01 and B 0.02: the budgets differ' duel <(sed 's/^steps: .*/minutes: 0.01/' a.yaml) 'minutes: 0.02' --dry-run
+expect 0 'A trains for 0.01 minutes, B on 768 tokens' duel <(sed 's/^steps: .*/minutes: 0.01/' a.yaml) 'steps: 12' --dry-run
 if [[ $("$PACER" --version) == *"with "*MPI* ]]; then # ranks share the batches of an evaluation
     expect 0 'pairs; error rate' duel a.yaml 'ranks: 2, steps: 6' --dry-run
     grep -q 'is evaluated on' err && fail "two ranks evaluate what one does: $(cat err)"
@@ -48,6 +61,9 @@ grep -q 'the budgets differ: A trains on 768 tokens, B on 704' err || fail "uneq
 grep -q '"verdict":[[:space:]]*"worse"' worse.json || fail "worse.json: $(cat worse.json)"
 grep -q 'B is worse than A by' worse/report.md || fail "the report has no verdict"
 [[ $(done_runs worse) == 6 ]] || fail "$(done_runs worse) runs instead of 6"
+sed 's/^steps: .*/flops: 1e8/' a.yaml >flops.yaml
+"$PACER" duel flops.yaml 'layers: 2' --min-pairs 2 --max-pairs 2 --out flops >out 2>err
+grep -q 'udgets differ' out err flops/report.md && fail "equal FLOP are called different budgets: $(cat out err)"
 # once more: nothing is run again, and the order was A B, B A, A B
 expect 11 'B is worse than A by' duel a.yaml 'lr: 1e-4, steps: 11' --min-pairs 2 --max-pairs 3 --out worse
 grep -q 'run 1/' err && fail "a duel that is over was run again"

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 struct Output {
     char *path;       /* NULL for standard output */
@@ -55,6 +56,17 @@ int output_open(const char *path, Output **out)
         output = NULL;
     }
     *out = output;
+    return code;
+}
+
+int output_check(const char *path)
+{
+    if (path[0] == '\0' || strcmp(path, "-") == 0 || is_special(path)) {
+        return io_is_folder(path) ? err_set(ERR_INPUT, "%s: is a folder; name a file", path) : 0;
+    }
+    char *folder = io_parent(path);
+    int code = access(folder, W_OK | X_OK) != 0 ? io_error(path, "write") : 0;
+    free(folder);
     return code;
 }
 

@@ -8,6 +8,8 @@ typedef struct Output Output;
 
 /* "-" and "" are standard output. */
 int output_open(const char *path, Output **out);
+/* Whether it could be opened by now, for work that takes long before it is: a message when not. */
+int output_check(const char *path);
 int output_put(Output *output, const void *data, size_t size); /* errors stick */
 int output_commit(Output *output);                             /* durable; frees */
 void output_abandon(Output *output); /* leaves no file; frees; NULL is fine */

@@ -34,8 +34,8 @@ static void print_plan(const Experiment *e, const DuelPlan *plan)
         const ExperimentRun *run = &e->runs[side];
         char steps[SHOW_COUNT_SIZE], tokens[SHOW_COUNT_SIZE], time[CLOCK_DURATION_SIZE];
         escape_printf(stdout, "%s: %s steps, %s tokens, %.1f MiB, predicted %s a run\n", run->label,
-                      show_count((uint64_t)run->plan.steps, true, steps),
-                      show_count((uint64_t)run->plan.tokens, true, tokens),
+                      show_count((uint64_t)run->plan.steps, run->plan.steps > 0, steps),
+                      show_count((uint64_t)run->plan.tokens, run->plan.steps > 0, tokens),
                       run->plan.bytes.number / (1024.0 * 1024.0),
                       run->plan.seconds.known ? clock_duration(run->plan.seconds.number, time)
                                               : "-");

@@ -6,6 +6,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/output.h"
 #include "base/signals.h"
 #include "base/version.h"
 #include "comm/comm.h"
@@ -179,6 +180,7 @@ static int run_command(Command command, int argc, char **argv)
         return 0;
     }
     code = code != 0 ? code : check_arguments(&cfg);
+    code = code != 0 ? code : output_check(cfg.json);
     if (code != 0) {
         config_free(&cfg);
         return fail(code, command_words(command));

@@ -197,5 +197,14 @@ int config_load_line(Config *cfg, const char *options)
     char *text = mem_format("{%s}", options);
     yaml_input_text(&reader.input, options, text);
     free(text);
-    return load(&reader);
+    int code = load(&reader);
+    if (code != 0 && strstr(err_message(), "unknown option") != NULL) {
+        char *message = mem_strdup(err_message());
+        code = err_set(code,
+                       "%s; options on a line are written 'name: value, name: value', with a "
+                       "space behind the colon, and a value that has a comma in quotes",
+                       message);
+        free(message);
+    }
+    return code;
 }

@@ -65,6 +65,18 @@ static int read_plan(const Results *results, SequentialTest *test)
     return 0;
 }
 
+static bool have_same_budget(const Results *results)
+{
+    static const char *const budgets[] = {"tokens", "epochs", "flops", "minutes"};
+    const Result *a = results_first(results, 0), *b = results_first(results, 1);
+    bool same = false;
+    for (int i = 0; i < 4 && a != NULL && b != NULL; i++) {
+        double of_a = result_setting_number(a, budgets[i]);
+        same = same || (of_a > 0 && of_a == result_setting_number(b, budgets[i]));
+    }
+    return same;
+}
+
 int duel_judge(const Results *results, Duel *duel)
 {
     *duel = (Duel){0};
@@ -84,6 +96,7 @@ int duel_judge(const Results *results, Duel *duel)
         }
     }
     duel->look = sequential_run(&duel->test, differences, duel->count);
+    duel->same_budget = have_same_budget(results);
     for (int side = 0; side < 2; side++) {
         const Result *run = results_first(results, side);
         for (int i = 0; i < duel->look.count; i++) {
@@ -158,7 +171,7 @@ char *duel_caution(const Duel *duel)
                      duel -> look.count);
         }
     }
-    if (isfinite(duel->tokens[0]) && isfinite(duel->tokens[1]) &&
+    if (!duel->same_budget && isfinite(duel->tokens[0]) && isfinite(duel->tokens[1]) &&
         duel->tokens[0] != duel->tokens[1]) {
         page_put(&text, "%sThe budgets differ: A trains on %.0f tokens, B on %.0f",
                  text.size > 0 ? ". " : "", duel->tokens[0], duel->tokens[1]);

@@ -19,6 +19,7 @@ typedef struct {
     int diverged[2];       /* runs of those that the look counts */
     const char *labels[2]; /* what A and B differ in; they live in the results */
     double tokens[2];      /* that a run of each trains on; NAN: unknown */
+    bool same_budget;      /* both were given the same number of tokens, epochs, FLOP or minutes */
 } Duel;
 
 /* Whether the experiment is one. */

@@ -5,6 +5,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "train/length.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -223,6 +224,31 @@ static void warn_of_difference(const Config *a, const Config *b, const char *nam
     free(of_b);
 }
 
+/* "on 768 tokens", "for 5 minutes" */
+static void show_budget(const ExperimentRun *run, char text[64])
+{
+    if (run->cfg.minutes > 0) {
+        snprintf(text, 64, "for %g minutes", run->cfg.minutes);
+    } else {
+        snprintf(text, 64, "on %" PRId64 " tokens", run->plan.tokens);
+    }
+}
+
+/* The same number of tokens, FLOP or minutes is the same budget, whatever each makes of it; the same
+ * number of updates is not. */
+static void warn_of_budgets(const ExperimentRun *a, const ExperimentRun *b)
+{
+    const char *name = length_option(&a->cfg);
+    if (strcmp(name, "steps") != 0 && strcmp(name, length_option(&b->cfg)) == 0) {
+        warn_of_difference(&a->cfg, &b->cfg, name, "the budgets differ");
+    } else if (a->plan.tokens != b->plan.tokens) {
+        char of_a[64], of_b[64];
+        show_budget(a, of_a);
+        show_budget(b, of_b);
+        log_warn("the budgets differ: A trains %s, B %s", of_a, of_b);
+    }
+}
+
 int duel_check(const Experiment *experiment, const DuelPlan *plan)
 {
     if (experiment->count < 2 * plan->most) {
@@ -238,10 +264,7 @@ int duel_check(const Experiment *experiment, const DuelPlan *plan)
         }
     }
     const ExperimentRun *a = &experiment->runs[0], *b = &experiment->runs[1];
-    if (a->plan.tokens != b->plan.tokens) {
-        log_warn("the budgets differ: A trains on %" PRId64 " tokens, B on %" PRId64,
-                 a->plan.tokens, b->plan.tokens);
-    }
+    warn_of_budgets(a, b);
     if (a->plan.spec.vocab != b->plan.spec.vocab) {
         log_warn("the vocabularies differ: losses per token are not of the same thing");
     }

@@ -12,7 +12,7 @@ typedef struct {
     ModelSpec spec; /* with seq */
     int64_t seq;
     Value bytes, seconds;  /* seconds: predicted from FLOPs and the machine's measured ceiling */
-    int64_t steps, tokens; /* in all; 0: not planned */
+    int64_t steps, tokens; /* in all; 0: not planned, or by the clock */
     int64_t parameters;
     double flops_update; /* of the model's own work, on all ranks */
 } RunPlan;

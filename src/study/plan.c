@@ -57,13 +57,14 @@ static int plan_run(Config *cfg, Reply *reply)
     if (code != 0) {
         return code;
     }
-    run.local_ranks = (int)cfg->ranks; /* a sweep starts all of them on this host */
+    run.local_ranks = (int)cfg->ranks;          /* a sweep starts all of them on this host */
+    bool open = run.total_steps >= LENGTH_OPEN; /* only the clock will tell */
     reply->plan = (RunPlan){.spec = run.setup.spec,
                             .seq = run.setup.seq,
                             .bytes = value_of((double)run.plan.total),
                             .seconds = predict_seconds(&run),
-                            .steps = run.total_steps,
-                            .tokens = run.length.total_tokens,
+                            .steps = open ? 0 : run.total_steps,
+                            .tokens = open ? 0 : run.length.total_tokens,
                             .parameters = run.plan.parameters,
                             .flops_update = run.flops_token * (double)run.tokens_per_update};
     code = run_check_fits(&run);
