@@ -221,14 +221,19 @@ static int learn_all(const FitSpace *space, const FitMachine *machine, const Fit
 
 /* --- the choice --- */
 
-/* Settings that round otherwise than without a search; of as many, what copies comes behind. */
-static int changes(const FitSpace *space, const FitCandidate *c)
+int fit_changes(const FitSpace *space, const FitCandidate *c)
 {
     int count = 0;
     for (int i = 0; i < space->axis_count; i++) {
         count += (space->axes[i].rounds >> c->value[i] & 1) != 0;
     }
-    return 2 * count + op_uses_copy(&c->uses);
+    return count;
+}
+
+/* Of as many changes, what copies comes behind. */
+static int price(const FitSpace *space, const FitCandidate *c)
+{
+    return 2 * fit_changes(space, c) + op_uses_copy(&c->uses);
 }
 
 static int compare_sizes(size_t a, size_t b)
@@ -255,7 +260,7 @@ static int choose(const FitSpace *space, const Fit *fit)
     for (int i = 0; best >= 0 && i < fit->count && fit->items[i].fits; i++) {
         const FitCandidate *c = &fit->items[i];
         if (c->time.seconds <= fit->items[0].time.seconds * (1 + FIT_APART) &&
-            changes(space, c) < changes(space, &fit->items[best])) {
+            price(space, c) < price(space, &fit->items[best])) {
             best = i;
         }
     }

@@ -54,6 +54,9 @@ typedef struct {
 /* Micro-steps of an update. */
 int64_t fit_accum(const FitSpace *space, const FitCandidate *candidate);
 
+/* Settings that round otherwise than without a search. */
+int fit_changes(const FitSpace *space, const FitCandidate *candidate);
+
 /* cfg with the candidate's settings, checked; the caller frees *out, also on failure. */
 int fit_settings(const Config *cfg, const FitSpace *space, const FitCandidate *candidate,
                  Config *out);

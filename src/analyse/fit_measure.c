@@ -263,7 +263,7 @@ static int learn(void *user, const FitCandidate *c, OpTimes *times)
         log_live("measuring steps of batch %lld", (long long)c->batch);
         s->accum = s->accum > 1 ? 2 : 1;
         s->noise = s->ddp.ranks > 1 ? NOISE_NONE : s->noise;
-        s->ddp = (DdpSetup){.kind = DDP_FLAT, .ranks = 1};
+        s->ddp = (DdpSetup){.kind = DDP_FLAT, .ranks = 1, .bucket_bytes = s->ddp.bucket_bytes};
         s->save_copy = false;
         bool first = times->count == 0 && few; /* how long all layers take is not known yet */
         if (first && set_layers(&run, FEW_LAYERS, times)) {

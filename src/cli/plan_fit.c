@@ -49,25 +49,33 @@ static bool fit_copies(const FitFound *found)
     return found->copy_rate[COPY_OUT] > 0;
 }
 
+static bool is_too_large(const FitFound *found, const FitCandidate *c)
+{
+    return size_sum(c->bytes, found->program) > found->limit;
+}
+
 /* Why it is not taken; "taken" when it is. */
 static void verdict(const FitFound *found, int at, char *text, size_t size)
 {
     const Fit *fit = &found->fit;
     const FitCandidate *c = &fit->items[at];
-    size_t need = size_sum(c->bytes, found->program);
     if (c->why[0] != '\0') {
         snprintf(text, size, "%s", c->why);
-    } else if (!c->fits && need > found->limit) {
+    } else if (!c->fits && is_too_large(found, c)) {
+        size_t need = size_sum(c->bytes, found->program);
         snprintf(text, size, "%.1f MiB too much", (double)(need - found->limit) / MIB);
     } else if (!c->fits) {
         snprintf(text, size, "too much memory of the host");
     } else if (at == fit->best) {
         snprintf(text, size, "taken");
     } else {
-        double slower = c->time.seconds / fit->items[fit->best].time.seconds - 1;
-        snprintf(text, size,
-                 slower >= 0 ? "%.1f %% slower" : "%.1f %% faster, but rounds otherwise",
-                 100 * fabs(slower));
+        const FitCandidate *best = &fit->items[fit->best];
+        double slower = c->time.seconds / best->time.seconds - 1;
+        bool rounds = fit_changes(&found->space, c) > fit_changes(&found->space, best);
+        snprintf(text, size, "%.1f %% %s", 100 * fabs(slower),
+                 slower >= 0 ? "slower"
+                 : rounds    ? "faster, but rounds otherwise"
+                             : "faster, but copies");
     }
 }
 
@@ -77,18 +85,11 @@ static void verdict(const FitFound *found, int at, char *text, size_t size)
 #define ROWS_FAST 16    /* of more these of the fastest that fit, */
 #define ROWS_WITHIN 1.1 /* of those as fast as the first but for this; and more, by rows_shown */
 
-static bool is_like(const FitFound *found, int n, const FitCandidate *c)
+/* Whether both do not fit, for the same reason. */
+static bool is_like(const FitFound *found, const FitCandidate *a, const FitCandidate *b)
 {
-    const FitCandidate *other = &found->fit.items[n];
-    char why[200], own[200];
-    if (other->fits || (other->why[0] != '\0') != (c->why[0] != '\0')) {
-        return false;
-    }
-    verdict(found, n, why, sizeof why);
-    verdict(found, (int)(c - found->fit.items), own, sizeof own);
-    bool too_much = size_sum(other->bytes, found->program) > found->limit;
-    return c->why[0] != '\0' ? strcmp(why, own) == 0
-                             : too_much == (size_sum(c->bytes, found->program) > found->limit);
+    return !a->fits && !b->fits && strcmp(a->why, b->why) == 0 &&
+           is_too_large(found, a) == is_too_large(found, b);
 }
 
 /* The first of those refused for the same reason, which is the fastest, or the nearest to fit. */
@@ -98,7 +99,7 @@ static bool is_nearest(const FitFound *found, int n)
     const FitCandidate *c = &fit->items[n];
     bool first = !c->fits, nearest = !c->fits;
     for (int i = 0; (first || nearest) && i < fit->count; i++) {
-        if (i != n && is_like(found, i, c)) {
+        if (i != n && is_like(found, &fit->items[i], c)) {
             first = first && i > n;
             nearest = nearest && (fit->items[i].bytes > c->bytes ||
                                   (fit->items[i].bytes == c->bytes && i > n));
@@ -248,7 +249,7 @@ int fit_refuse(const Config *cfg, const FitFound *found)
     }
     const FitCandidate *c = &fit->items[fit->smallest];
     char *settings = fit_settings_text(found, c);
-    if (size_sum(c->bytes, found->program) <= found->limit) {
+    if (!is_too_large(found, c)) {
         int code = err_set(ERR_MEMORY,
                            "--fit: nothing fits: %s does on the device, but the %.1f MiB that it "
                            "keeps in the host's memory are not free there; take a smaller model or "
