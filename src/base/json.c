@@ -65,7 +65,9 @@ void json_append_text(cJSON *array, const char *text)
 
 void json_replace(cJSON *object, const char *name, cJSON *item)
 {
-    cJSON_DeleteItemFromObjectCaseSensitive(object, name);
+    while (json_get(object, name) != NULL) { /* a file may have it twice */
+        cJSON_DeleteItemFromObjectCaseSensitive(object, name);
+    }
     json_put_item(object, name, item);
 }
 

@@ -195,6 +195,18 @@ static cJSON *load(const char *path, const CeilingKey *key)
     return tree;
 }
 
+/* It goes into messages and other files: "" where it has more than ASCII, or is no text. */
+static void take_date(const cJSON *item, char date[CLOCK_STAMP_SIZE])
+{
+    snprintf(date, CLOCK_STAMP_SIZE, "%s", json_text_or(item, "date", ""));
+    for (const char *at = date; *at != '\0'; at++) {
+        if (*at < ' ' || *at > '~') {
+            date[0] = '\0';
+            return;
+        }
+    }
+}
+
 /* value and date of a name in the tree; false unless it is a positive number. */
 static bool stored(const cJSON *tree, const char *name, double *value, char date[CLOCK_STAMP_SIZE])
 {
@@ -204,7 +216,7 @@ static bool stored(const cJSON *tree, const char *name, double *value, char date
     if (!(*value > 0)) {
         return false;
     }
-    snprintf(date, CLOCK_STAMP_SIZE, "%s", json_text_or(item, "date", ""));
+    take_date(item, date);
     return true;
 }
 

@@ -144,7 +144,7 @@ static Value stored_rate(const CeilingKey *key, const Rate *rate, char date[CLOC
 static void take_stored(Rate *rate, Value stored, const char *date)
 {
     *rate->value = stored;
-    snprintf(rate->source, 64, "measured at %.40s", date);
+    snprintf(rate->source, 64, "measured at %.40s", date[0] != '\0' ? date : "another time");
 }
 
 static void raise_to_stored(Machine *machine, const Backend *backend, DType dtype)
