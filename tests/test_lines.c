@@ -70,6 +70,21 @@ static void test_lines__wait_in_order_until_there_is_room(void **state)
     free(path);
 }
 
+/* As open leaves it where a disk has no room for one more file. */
+static void test_lines__make_a_file_with_its_first_line(void **state)
+{
+    (void)state;
+    char *path = io_join(own_folder, "late.jsonl");
+    LineFile lines = {.path = io_join(own_folder, "late.jsonl"), .file = -1, .written = -1};
+    assert_int_equal(lines_catch_up(&lines), 0);
+    assert_false(io_exists(path));
+    assert_int_equal(lines_append(&lines, "line one\n"), 0);
+    assert_int_equal(lines_append(&lines, "line two\n"), 0);
+    expect_file(path, "line one\nline two\n");
+    lines_close(&lines);
+    free(path);
+}
+
 /* Memory is not without end, and other errors are not waited for. */
 static void test_lines__end_in_an_error_that_is_told(void **state)
 {
@@ -104,6 +119,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines__wait_in_order_until_there_is_room),
+        cmocka_unit_test(test_lines__make_a_file_with_its_first_line),
         cmocka_unit_test(test_lines__end_in_an_error_that_is_told),
     };
     signal(SIGXFSZ, SIG_IGN);

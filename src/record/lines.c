@@ -13,13 +13,29 @@
 
 #define WAITING_MOST ((size_t)4 << 20) /* bytes: some 15,000 lines */
 
-int lines_open(LineFile *lines, char *path, bool fresh)
+/* What is there no room for now, and may be later. */
+static bool is_full(int cause)
+{
+    return cause == ENOSPC || cause == EDQUOT || cause == EFBIG;
+}
+
+/* more: flags beside those of every file. full: there was no room for one more. */
+static int open_file(LineFile *lines, int more, bool *full)
 {
     /* O_NONBLOCK: a pipe that nobody reads is an error instead of a wait. */
-    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | (fresh ? O_TRUNC : 0);
-    *lines = (LineFile){.path = path, .file = open(path, flags, 0644)};
+    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | more;
+    lines->file = open(lines->path, flags, 0644);
+    *full = lines->file < 0 && is_full(errno);
     lines->written = lines->file >= 0 ? lseek(lines->file, 0, SEEK_END) : -1;
-    return lines->written >= 0 ? 0 : io_error(path, "write");
+    return lines->written >= 0 ? 0 : io_error(lines->path, "write");
+}
+
+int lines_open(LineFile *lines, char *path, bool fresh)
+{
+    *lines = (LineFile){.path = path};
+    bool full;
+    int code = open_file(lines, fresh ? O_TRUNC : 0, &full);
+    return full ? 0 : code;
 }
 
 void lines_close(LineFile *lines)
@@ -32,18 +48,15 @@ void lines_close(LineFile *lines)
     *lines = (LineFile){.file = -1};
 }
 
-/* What is there no room for now, and may be later. */
-static bool is_full(int cause)
-{
-    return cause == ENOSPC || cause == EDQUOT || cause == EFBIG;
-}
-
 /* All of it, or nothing: a write that failed may have left a part. full: there was no room. */
 static int put(LineFile *lines, const char *text, size_t size, bool *full)
 {
     size_t done = 0;
     int code = 0;
     *full = false;
+    if (lines->file < 0 && (code = open_file(lines, 0, full)) != 0) {
+        return code;
+    }
     while (done < size && code == 0) {
         ssize_t part = write(lines->file, text + done, size - done);
         if (part >= 0) {

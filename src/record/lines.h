@@ -8,14 +8,15 @@
 
 typedef struct {
     char *path;    /* NULL: not open */
-    int file;      /* descriptor, append mode */
+    int file;      /* descriptor, append mode; -1: there was no room for a new file yet */
     off_t written; /* its length, in whole lines */
     char *waiting; /* (size) bytes of `count` lines */
     size_t size;
     int64_t count;
 } LineFile;
 
-/* path: taken, whatever open returns. fresh: what is there goes. */
+/* path: taken, whatever open returns. fresh: what is there goes. A file that a full disk has no
+ * room for is made with its first line. */
 int lines_open(LineFile *lines, char *path, bool fresh);
 /* line: with its end. It has reached the system, or waits, which is told of once. An error where
  * it can be neither: another one than a full disk, or more lines than memory is given to. */

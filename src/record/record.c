@@ -251,7 +251,8 @@ int record_save(Record *record, RunState state, const char *message, cJSON *summ
     }
     /* Lines that run.json summarises must not be lost when it survives. */
     int code = record_catch_up(record);
-    if (code == 0 && fsync(record->metrics.file) != 0 && errno != EINVAL) {
+    if (code == 0 && record->metrics.file >= 0 && fsync(record->metrics.file) != 0 &&
+        errno != EINVAL) {
         code = io_error(record->metrics.path, "write");
     }
     return code != 0 ? code : json_save(record->run_path, record->run);
