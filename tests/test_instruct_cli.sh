@@ -62,7 +62,7 @@ awk 'BEGIN { for (i = 0; i < 40; i++) {
 expect 0 train data prepare --val-fraction 0.3 --out prompts prompts.jsonl
 small[-4]=1 # --eval-batches
 run --data prompts --batch 1 --steps 4 --out silent
-grep -q 'none of the 1 sequences that are evaluated has a token that counts.*--eval-batches' err || fail "not said: $(cat err)"
+grep -q 'none of the sequences that are evaluated (1) has a token that counts.*--eval-batches' err || fail "not said: $(cat err)"
 ! grep -q val_loss silent/metrics.jsonl || fail "a loss of no token: $(grep val_loss silent/metrics.jsonl)"
 # Updates in which no token counts have no loss and no norm, which are no zeros, and the run is sound.
 "$PACER" train "${small[@]:0:${#small[@]}-1}" --data prompts --batch 1 --steps 40 --out gaps 2>err >out || fail "updates of no token: $?"

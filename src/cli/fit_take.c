@@ -135,8 +135,8 @@ static int search(Config *cfg, FILE *reply)
     return code;
 }
 
-/* Its whole life. It has nothing to finish, and ends at once when an end is asked for: a step may take
- * minutes. */
+/* Its whole life. It has nothing to finish, and ends at once when an end is asked for: a step may
+ * take minutes. */
 static void be_child(Config *cfg, int end)
 {
     signals_restore();

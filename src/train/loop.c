@@ -94,7 +94,7 @@ static int evaluate(Session *s)
     }
     if (sums[1] == 0) {
         if (session_leads(s)) {
-            log_warn("step %lld: none of the %lld sequences that are evaluated has a token that "
+            log_warn("step %lld: none of the sequences that are evaluated (%lld) has a token that "
                      "counts, so there is no validation loss; give more --eval-batches",
                      (long long)s->state.step, (long long)sequences);
         }
