@@ -241,6 +241,9 @@ static void test_predict_step__zero1_gathers_beside_the_forward_pass(void **stat
         s.predict.times.needed_count = 0; /* all is needed at once, and waited for */
         Prediction all = predict_step(&s.predict, 8, 1, 1);
         s.predict.times.needed_count = 4;
+        s.predict.at_once = true;
+        assert_true(predict_step(&s.predict, 8, 1, 1).step_s == all.step_s);
+        s.predict.at_once = false;
         Prediction p = predict_step(&s.predict, 8, 1, 1);
         assert_close(all.exposed_s - p.exposed_s, busy - stalled);
         assert_close(all.step_s - p.step_s, busy - stalled);

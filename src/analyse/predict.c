@@ -252,7 +252,7 @@ static void gather(const PredictModel *model, const Ddp *ddp, Prediction *p)
     double speed = 1 - model->contention, exposed = 0;
     for (int i = ddp->count - 1; i >= 0; i--) {
         const Bucket *bucket = &ddp->buckets[i];
-        double needed = fmax(needed_at(model, bucket), computed);
+        double needed = model->at_once ? 0 : fmax(needed_at(model, bucket), computed);
         asked += gather_comm(model, ddp, bucket);
         sent += (needed - computed) * speed;
         computed = needed;

@@ -97,6 +97,7 @@ typedef struct {
     DdpSetup ddp;   /* kind, bucket_bytes, group, codes; rank and ranks are not looked at */
     DType wire;     /* of gradients as they travel */
     DType weights;  /* of what is gathered, but for codes */
+    bool at_once;   /* zero1, zero2: a forward pass waits for all weights before it begins */
     int64_t tokens; /* of one rank's micro-step */
     double contention;
     PredictNetwork network;

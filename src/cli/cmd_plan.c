@@ -211,6 +211,7 @@ int plan_predict(const Run *run, Comm *comm, PredictedRanks *best)
     PredictModel model = {.ddp = s->ddp,
                           .wire = s->ddp.wire,
                           .weights = dtype_act(s->dtype),
+                          .at_once = s->dtype == DT_E4M3, /* codes are made of all of them */
                           .tokens = s->batch * s->seq};
     PredictMeasured measured = {0};
     MeasuredLink link = {0};
