@@ -38,6 +38,11 @@ done
 "$PACER" train "${small[@]}" "${still[@]}" --accum 2 --steps 13 --resume ramp/ckpt/latest --out plain >out 2>err ||
     fail "a ramp that is left out: $?"
 grep -q 'Going on with no --batch-ramp, the default, where it was 4@0' err || fail "a ramp that is left out is not told"
+# A budget of another kind: what is no longer given is no 0.
+"$PACER" train "${small[@]}" "${still[@]}" --accum 2 --tokens 5k --resume ramp/ckpt/latest --out kind >out 2>err ||
+    fail "another kind of budget: $?"
+grep -q 'another --steps: 12 -> not given' err && grep -q 'another --tokens: not given -> 5000' err ||
+    fail "another kind of budget is told as $(grep 'another --' err)"
 # A record whose lines do not follow its ramp is found out.
 cp -r ramp wrong
 sed -i '8s/"tokens":[0-9]*/"tokens":1409/' wrong/metrics.jsonl

@@ -133,6 +133,13 @@ void leg_changes_free(LegChanges *changes)
     *changes = (LegChanges){0};
 }
 
+/* Of an option of which 0 is no value. */
+static const char *given_as(const Option *option, const char *value)
+{
+    bool unset = (option->flags & OPTION_UNSET) != 0 && strcmp(value, "0") == 0;
+    return unset ? "not given" : value;
+}
+
 void leg_changes_say(const Run *run, const LegChanges *changes)
 {
     for (size_t i = 0; i < changes->count; i++) {
@@ -150,7 +157,8 @@ void leg_changes_say(const Run *run, const LegChanges *changes)
                      named(change->option, change->from, then));
         } else {
             log_info("Going on with another --%s: %s -> %s (%s)", change->option->name,
-                     change->from, change->to, place);
+                     given_as(change->option, change->from), given_as(change->option, change->to),
+                     place);
         }
         if (changes->data_unknown && strcmp(change->option->name, "data") == 0) {
             log_warn("Whether --data %s holds the tokens of --data %s is not known but for their "
