@@ -234,8 +234,8 @@ static void show_budget(const ExperimentRun *run, char text[64])
     }
 }
 
-/* The same number of tokens, FLOP or minutes is the same budget, whatever each makes of it; the same
- * number of updates is not. */
+/* The same number of tokens, FLOP or minutes is the same budget, whatever each makes of it; the
+ * same number of updates is not. */
 static void warn_of_budgets(const ExperimentRun *a, const ExperimentRun *b)
 {
     const char *name = length_option(&a->cfg);
