@@ -69,6 +69,8 @@ grep -q 'none of the sequences that are evaluated (1) has a token that counts.*-
 awk '/"loss"/ != /"grad_norm"/ { bad = 1 } /"tok_s"/ { n++; losses += /"loss":[0-9.]+/ } /"loss":0[,}]/ { bad = 1 }
     END { exit bad || n != 40 || losses == 0 || losses > 39 }' gaps/metrics.jsonl || fail "lines: $(cat gaps/metrics.jsonl)"
 grep -q 'loss -  lr' err || fail "a loss of no token is shown"
+"$PACER" watch --once silent >out 2>err
+grep -q 'loss -' out && ! grep -q nan out || fail "watch shows a loss of no token: $(cat out)"
 for command in check report; do
     "$PACER" $command gaps >out 2>err || fail "$command of a run with updates of no token: $(cat out)"
 done

@@ -32,6 +32,7 @@ enum {
 typedef struct {
     int64_t step;
     double tokens, loss, lr, grad_norm, tok_s, ms;
+    bool counted; /* it has a loss: some of the tokens count */
 } WatchLine;
 
 /* Which file a tree was read from, which is read again when another has taken its place. */

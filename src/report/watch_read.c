@@ -68,6 +68,7 @@ static void add_step(WatchRun *run, const cJSON *object, int64_t step)
     WatchLine line = {.step = step,
                       .tokens = json_number(object, "tokens"),
                       .loss = json_number(object, "loss"),
+                      .counted = json_get(object, "loss") != NULL,
                       .lr = json_number(object, "lr"),
                       .grad_norm = json_number(object, "grad_norm"),
                       .tok_s = json_number(object, "tok_s"),

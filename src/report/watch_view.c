@@ -108,7 +108,11 @@ static void put_loss(const WatchRun *run, WatchText *out)
     double *values = mem_zalloc(points + 1, sizeof *values);
     watch_smooth(run, out->flags.plot.smoothing, values);
     watch_text_line(out);
-    watch_text_item(out, INK_BOLD, "loss %.4f", run->last.loss);
+    if (run->last.counted) {
+        watch_text_item(out, INK_BOLD, "loss %.4f", run->last.loss);
+    } else {
+        watch_text_item(out, INK_BOLD, "loss -");
+    }
     if (points > 0 && out->flags.plot.smoothing > 0) {
         watch_text_item(out, INK_CYAN, "smoothed %.4f", values[points - 1]);
     }
@@ -120,7 +124,9 @@ static void put_loss(const WatchRun *run, WatchText *out)
         watch_text_item(out, INK_YELLOW, "best %.4f at step %lld", run->best_val_loss,
                         (long long)run->best_val_step);
     }
-    watch_text_item(out, INK_PLAIN, "gradient norm %.3g", run->last.grad_norm);
+    if (run->last.counted) {
+        watch_text_item(out, INK_PLAIN, "gradient norm %.3g", run->last.grad_norm);
+    }
     watch_text_item(out, INK_PLAIN, "learning rate %.2e", run->last.lr);
     free(values);
 }
