@@ -67,6 +67,25 @@ static void free_case(Case *c)
     free(c->before);
 }
 
+static void *space; /* of products on MOST_THREADS */
+#define MOST_THREADS 7
+
+static int open_space(void **state)
+{
+    (void)state;
+    size_t bytes = product_bf16_space(MOST_THREADS);
+    space = mem_checked(mem_try_aligned(bytes), bytes);
+    memset(space, 0xff, bytes); /* NaN */
+    return 0;
+}
+
+static int free_space(void **state)
+{
+    (void)state;
+    free(space);
+    return 0;
+}
+
 /* out (m,n), in f32 or bf16, held what `before` says. */
 static void *multiply(const BfEngine *engine, const Case *c, int threads)
 {
@@ -77,9 +96,6 @@ static void *multiply(const BfEngine *engine, const Case *c, int threads)
         float value = f32_from_bf16(c->before[i]);
         memcpy(out + (size_t)i * size, c->kind.wide ? (void *)&value : (void *)&c->before[i], size);
     }
-    size_t bytes = product_bf16_space(threads);
-    void *space = mem_checked(mem_try_aligned(bytes), bytes);
-    memset(space, 0xff, bytes); /* NaN */
     product_bf16(threads, space,
                  (BfProduct){.engine = engine,
                              .a_transposed = c->kind.a_transposed,
@@ -93,7 +109,6 @@ static void *multiply(const BfEngine *engine, const Case *c, int threads)
                              .out = out,
                              .wide = c->kind.wide,
                              .mode = c->kind.mode});
-    free(space);
     return out;
 }
 
@@ -132,7 +147,7 @@ static void check(const BfEngine *engine, Shape s, Kind kind)
     Case c = case_of(s, kind);
     void *out = multiply(engine, &c, 1);
     compare(engine, &c, out);
-    const int threads[] = {2, 7};
+    const int threads[] = {2, MOST_THREADS};
     for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
         void *again = multiply(engine, &c, threads[t]);
         size_t size = kind.wide ? sizeof(float) : sizeof(uint16_t);
@@ -211,5 +226,5 @@ int main(void)
         cmocka_unit_test(every_engine_gives_the_product),
         cmocka_unit_test(a_deep_product_is_made_in_parts),
     };
-    return cmocka_run_group_tests_name("product_bf16", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("product_bf16", tests, open_space, free_space);
 }

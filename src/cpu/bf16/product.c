@@ -1,8 +1,9 @@
 /* The product of bf16 matrices, sums in f32. b is packed first, by all threads, into steps of 32 of
  * k by 32 columns, pairs of rows interleaved, zeros past its edges; then each thread makes rows or
- * columns of its own: rows of a that stay in L2, as deep as 32 columns of b stay in L1 while these
- * pass by, times a group of such columns. a is read where it lies, or packed when it is transposed.
- * Sums run over k in one order, whatever the threads: in the engine's registers, then on in f32. */
+ * columns of its own: as many rows of a as L2 has room for, times a group of columns of b, 32 of
+ * which, as deep as L1 has room for, stay there while the rows pass by. a is read where it lies, or
+ * packed when it is transposed. Sums run over k in one order, whatever the threads: in the engine's
+ * registers, then on in f32. */
 #include "cpu/bf16/engine.h"
 
 #include "base/assert.h"
