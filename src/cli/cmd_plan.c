@@ -74,9 +74,10 @@ static void print_assumptions(const PredictModel *model, int64_t together)
         printf("  assumed   communication has no core of its own: it gets on when the computation "
                "has ended\n");
     } else if (together < INT64_MAX) {
-        printf("  assumed   communication of more than %lld ranks on a machine has no core of its "
-               "own: it gets on when the computation has ended; of fewer it slows nothing\n",
-               (long long)together);
+        printf(
+            "  assumed   up to %lld rank%s on a machine, communication slows nothing; with more it "
+            "has no core of its own: it gets on when the computation has ended\n",
+            (long long)together, together == 1 ? "" : "s");
     } else {
         printf("  assumed   communication beside the computation slows neither\n");
     }
