@@ -107,6 +107,8 @@ expect 2 'with fit alone' plan --json x.json
 expect 2 'cannot be split into up to 1000000 micro-steps' plan --fit "${model[@]}" --global-batch 999999937
 expect 2 'not a multiple of --ranks' plan --fit "${model[@]}" --global-batch 3 --ranks 2
 expect 2 'leave --link out' plan --fit "${model[@]}" --ranks 2 --link nvlink
+expect 2 'and a pipe is empty then' train --fit --data builtin:bytes --config <(echo 'model: tiny')
+expect 2 'and a pipe is empty then' train --ranks 2 --data builtin:bytes --config <(echo 'model: tiny')
 printf 'name: x\nbase: {model: tiny, data: builtin:bytes, steps: 1, fit: on}\naxes: [{lr: [1e-3, 2e-3]}]\n' >x.yaml
 expect 2 'pacer plan --fit' sweep x.yaml --out x
 

@@ -281,6 +281,10 @@ int fit_take(Config *cfg, char ***taken)
         return err_set(ERR_INPUT, "--fit looks for settings before ranks start: let pacer start "
                                   "them (train --ranks N), or give what `pacer plan --fit` prints");
     }
+    int code = words_check(cfg);
+    if (code != 0) {
+        return code;
+    }
     char **words = words_of_process(NULL);
     if (words == NULL) {
         return err_set(ERR_FAILED,
@@ -301,8 +305,8 @@ int fit_take(Config *cfg, char ***taken)
     }
     int status = 0;
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
-    int code = reply != NULL ? take_reply(cfg, status, reply, taken)
-                             : err_set(signals_pending(), "stopped by a signal");
+    code = reply != NULL ? take_reply(cfg, status, reply, taken)
+                         : err_set(signals_pending(), "stopped by a signal");
     free(reply);
     return code;
 }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define LOSSES_MOST 100 /* told to the ranks: an environment has its limits */
 
@@ -76,6 +77,17 @@ static int launch_again(const Config *cfg, char *const *argv, JobEnd *end)
     }
     cJSON_Delete(losses);
     return code;
+}
+
+int words_check(const Config *cfg)
+{
+    struct stat info;
+    return cfg->config[0] == '\0' || stat(cfg->config, &info) != 0 || S_ISREG(info.st_mode)
+               ? 0
+               : err_set(ERR_INPUT,
+                         "--config %s: the processes that --fit and --ranks start read it again, "
+                         "and a pipe is empty then; give a file",
+                         cfg->config);
 }
 
 char **words_of_process(char *const *more)
@@ -150,7 +162,8 @@ int ranks_enter(Config *cfg, const char *board, char *const *more, Comm **comm)
         return err_set(ERR_INPUT, "--min-ranks %lld is more than --ranks %lld",
                        (long long)cfg->min_ranks, (long long)cfg->ranks);
     }
-    return launch(cfg, more);
+    int code = words_check(cfg);
+    return code != 0 ? code : launch(cfg, more);
 }
 
 bool ranks_lead(const Comm *comm)

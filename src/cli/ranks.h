@@ -11,6 +11,9 @@ int ranks_enter(Config *cfg, const char *board, char *const *more, Comm **comm);
 /* Whether this rank is the one that prints and writes; also without ranks. */
 bool ranks_lead(const Comm *comm);
 
+/* Whether a process that is started with the same words will find the same options. */
+int words_check(const Config *cfg);
+
 /* The words that this process was started with, and more (NULL: none), then NULL; NULL: the system
  * does not show them. words_free. */
 char **words_of_process(char *const *more);
