@@ -6,6 +6,7 @@
 #include "base/cache.h"
 #include "base/err.h"
 #include "base/io.h"
+#include "base/mem.h"
 #include "support/json_assert.h"
 
 #include <dirent.h>
@@ -263,7 +264,7 @@ static void test_ceilings__a_run_recalls_what_another_measured(void **state)
     Ceilings c = with_one("matmul_bf16", "FLOP/s", 40e12, "day 1");
     ceilings_key(&c.key, &machine, &backend);
     expect_best(c, 40e12, "day 1");
-    assert_false(machine_recall_device(&machine, &backend, DT_BF16));
+    assert_false(machine_recall_device(&machine, &backend, DT_BF16, (Effort){0}));
     assert_false(machine_ceiling(&machine).known);
     assert_string_equal(machine.ceiling_source, "");
 
@@ -271,19 +272,44 @@ static void test_ceilings__a_run_recalls_what_another_measured(void **state)
     machine_remember_device(&machine, &backend, DT_BF16);
     Machine later;
     machine_describe(&later, NULL);
-    assert_true(machine_recall_device(&later, &backend, DT_BF16));
+    assert_true(machine_recall_device(&later, &backend, DT_BF16, (Effort){0}));
     assert_true(fabs(machine_ceiling(&later).number - 50000) < 1e-6);
     assert_true(fabs(later.device_copy_gbs.number - 2000) < 1e-6);
     assert_string_equal(later.device, backend.device);
     assert_memory_equal(later.ceiling_source, "measured at 20", strlen("measured at 20"));
     assert_memory_equal(later.copy_source, "measured at 20", strlen("measured at 20"));
-    assert_false(machine_recall_device(&later, &backend, DT_F32)); /* another name */
+    assert_false(machine_recall_device(&later, &backend, DT_F32, (Effort){0})); /* another name */
 
     later.device_matmul_gflops = value_of(90e3);
     machine_remember_device(&later, &backend, DT_BF16);
     double value;
     char date[CLOCK_STAMP_SIZE];
     assert_true(ceilings_find(&c.key, "matmul_bf16", &value, date) && fabs(value - 50e12) < 1e3);
+}
+
+/* A run that takes little memory copies from cache to cache: only such are held against that. */
+static void test_ceilings__small_copies_are_for_themselves(void **state)
+{
+    (void)state;
+    Backend *backend = cpu_backend_open(1);
+    Effort small = {0, (size_t)16 << 20}, large = {0, EFFORT_BYTES};
+    Machine machine;
+    machine_describe(&machine, NULL);
+    machine_measure_device(&machine, backend, DT_F32, small);
+    assert_true(machine.copy_gbs.known);
+    assert_string_equal(machine.copy_source, "measured now");
+    machine_remember_device(&machine, backend, DT_F32);
+    CeilingKey key;
+    ceilings_key(&key, &machine, backend);
+    double value;
+    char date[CLOCK_STAMP_SIZE];
+    assert_true(ceilings_find(&key, "sgemm_1", &value, date));
+    assert_true(ceilings_find(&key, "copy_1_8MiB", &value, date));
+    assert_false(ceilings_find(&key, "copy_1", &value, date));
+    assert_true(machine_recall_device(&machine, backend, DT_F32, small));
+    bool has_room = mem_available() / 4 >= EFFORT_BYTES;
+    assert_true(machine_recall_device(&machine, backend, DT_F32, large) != has_room);
+    backend->close(backend);
 }
 
 static void test_ceilings__processor_is_measured(void **state)
@@ -419,6 +445,7 @@ int main(void)
         IN_FOLDER(test_ceilings__cache_folder_follows_the_environment),
         IN_FOLDER(test_ceilings__a_run_takes_the_higher_one),
         IN_FOLDER(test_ceilings__a_run_recalls_what_another_measured),
+        IN_FOLDER(test_ceilings__small_copies_are_for_themselves),
         IN_FOLDER(test_ceilings__processor_is_measured),
         cmocka_unit_test(test_ceilings__products_are_those_of_the_model),
         cmocka_unit_test(test_ceilings__products_are_timed),

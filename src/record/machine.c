@@ -96,6 +96,19 @@ void machine_describe(Machine *machine, const char *simd)
     snprintf(machine->simd, sizeof machine->simd, "%s", simd != NULL ? simd : "");
 }
 
+#define COPY_BYTES (EFFORT_BYTES / 2) /* of a block, which is beyond the caches */
+
+/* As many as may be taken for a block, by halves. */
+static size_t copy_bytes(Effort effort)
+{
+    size_t bytes = COPY_BYTES, available = mem_available();
+    size_t most = available > 0 && available / 4 < effort.bytes ? available / 4 : effort.bytes;
+    while (2 * bytes > most && bytes > (size_t)8 << 20) {
+        bytes /= 2;
+    }
+    return bytes;
+}
+
 void machine_measure(Machine *machine, int threads, DType dtype, Effort effort)
 {
     machine->threads = threads;
@@ -104,6 +117,7 @@ void machine_measure(Machine *machine, int threads, DType dtype, Effort effort)
     double copy = machine_copy_rate(threads, effort);
     machine->sgemm_gflops = isnan(sgemm) ? (Value){0} : value_of(sgemm);
     machine->copy_gbs = isnan(copy) ? (Value){0} : value_of(copy);
+    machine->copy_block = copy_bytes(effort);
 }
 
 #define MEASURED_NOW "measured now"
@@ -131,6 +145,11 @@ static void list_rates(Machine *machine, const Backend *backend, DType dtype, Ra
                       .source = machine->copy_source,
                       .unit = "B/s"};
     ceilings_names(backend, dtype, rates[0].name, rates[1].name);
+    if (!device && machine->copy_block < COPY_BYTES) { /* a ceiling of its own: copy_2_8MiB */
+        size_t used = strlen(rates[1].name);
+        snprintf(rates[1].name + used, CEILING_NAME_SIZE - used, "_%zuMiB",
+                 machine->copy_block >> 20);
+    }
 }
 
 /* What is stored of a rate; missing when there is nothing, or more than the maker states. */
@@ -164,12 +183,13 @@ static void raise_to_stored(Machine *machine, const Backend *backend, DType dtyp
     }
 }
 
-bool machine_recall_device(Machine *machine, const Backend *backend, DType dtype)
+bool machine_recall_device(Machine *machine, const Backend *backend, DType dtype, Effort effort)
 {
     CeilingKey key;
     Rate rates[RATES];
     Value stored[RATES];
     char date[RATES][CLOCK_STAMP_SIZE];
+    machine->copy_block = copy_bytes(effort);
     ceilings_key(&key, machine, backend);
     list_rates(machine, backend, dtype, rates);
     for (int i = 0; i < RATES; i++) {
@@ -407,11 +427,7 @@ void machine_probe_close(SgemmProbe *probe)
 double machine_copy_rate(int threads, Effort effort)
 {
     PACER_ASSERT(threads > 0, "%d threads", threads);
-    size_t bytes = EFFORT_BYTES / 2, available = mem_available();
-    size_t most = available > 0 && available / 4 < effort.bytes ? available / 4 : effort.bytes;
-    while (2 * bytes > most && bytes > (size_t)8 << 20) {
-        bytes /= 2;
-    }
+    size_t bytes = copy_bytes(effort);
     char *from = mem_try_aligned(bytes), *to = mem_try_aligned(bytes);
     double best = INFINITY, spent = 0;
     bool right = from != NULL && to != NULL;

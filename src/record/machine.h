@@ -14,6 +14,7 @@ typedef struct {
     Value memory_limit; /* of the control group; missing: no limit */
     int threads;        /* used for the rates below; 0: not measured */
     Value sgemm_gflops, copy_gbs;
+    size_t copy_block; /* bytes that copy_gbs is of: what caches can hold is copied faster */
     /* Of a device beside the processor; "" and missing when there is none. */
     char device[64];
     Value device_matmul_gflops, device_copy_gbs; /* products in the run's dtype */
@@ -40,8 +41,9 @@ void machine_measure(Machine *machine, int threads, DType dtype, Effort effort);
  * machine can do, not what it gave at a bad moment. */
 void machine_measure_device(Machine *machine, Backend *backend, DType dtype, Effort effort);
 
-/* Both rates as they are stored, without measuring; false, and nothing is changed: one is not. */
-bool machine_recall_device(Machine *machine, const Backend *backend, DType dtype);
+/* Both rates as they are stored, without measuring: those that the effort would give. false, and no
+ * rate is changed: one is not. */
+bool machine_recall_device(Machine *machine, const Backend *backend, DType dtype, Effort effort);
 
 /* Stores what machine_measure_device measured now. */
 void machine_remember_device(Machine *machine, const Backend *backend, DType dtype);

@@ -408,10 +408,10 @@ static void measure_machine(Session *s)
     if (!session_leads(s)) {
         return;
     }
-    s->ceilings_recalled = machine_recall_device(&s->machine, backend, dtype);
+    Effort effort = {MEASURE_SECONDS, s->run.plan.total};
+    s->ceilings_recalled = machine_recall_device(&s->machine, backend, dtype, effort);
     if (!s->ceilings_recalled) {
-        machine_measure_device(&s->machine, backend, dtype,
-                               (Effort){MEASURE_SECONDS, s->run.plan.total});
+        machine_measure_device(&s->machine, backend, dtype, effort);
         machine_remember_device(&s->machine, backend, dtype);
     }
 }
