@@ -67,6 +67,7 @@ done
 paste -d ' ' whole.losses fewer.losses |
     awk '$1 != $3 || $2 - $4 > 1e-5 * $2 || $4 - $2 > 1e-5 * $2 { print; bad = 1 } END { exit bad }' >far || fail "losses: $(cat far)"
 expect 2 'min-ranks 3 is more than --ranks 2' train --model tiny --data builtin:bytes --ranks 2 --restarts 1 --min-ranks 3
+expect 2 'min-ranks 2 is more than --ranks 1' train --model tiny --data builtin:bytes --min-ranks 2
 
 # What would end the same way again is not tried again, nor what nobody can start again.
 expect 1 'became' train --model tiny "${small[@]}" --restarts 3 --lr 100 --warmup 0 --clip 0 --steps 2000 --out wild

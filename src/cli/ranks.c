@@ -145,6 +145,10 @@ int ranks_enter(Config *cfg, const char *board, char *const *more, Comm **comm)
     if (comm_is_launched()) {
         return ranks_join(cfg, board, comm);
     }
+    if (cfg->min_ranks > cfg->ranks) {
+        return err_set(ERR_INPUT, "--min-ranks %lld is more than --ranks %lld",
+                       (long long)cfg->min_ranks, (long long)cfg->ranks);
+    }
     if (cfg->ranks == 1) {
         return cfg->restarts == 0
                    ? 0
@@ -157,10 +161,6 @@ int ranks_enter(Config *cfg, const char *board, char *const *more, Comm **comm)
                        "--restarts go on from the run's newest checkpoint, which is "
                        "--resume auto, not --resume %s",
                        cfg->resume);
-    }
-    if (cfg->min_ranks > cfg->ranks) {
-        return err_set(ERR_INPUT, "--min-ranks %lld is more than --ranks %lld",
-                       (long long)cfg->min_ranks, (long long)cfg->ranks);
     }
     int code = words_check(cfg);
     return code != 0 ? code : launch(cfg, more);
