@@ -1,5 +1,5 @@
-/* What is stored of a machine's ceilings: whatever it is, a run finds a number and a date that it can
- * print, or nothing, and stores its own over it. */
+/* What is stored of a machine's ceilings: whatever it is, a run finds a number and a date that it
+ * can print, or nothing, and stores its own over it. */
 #include "fuzz/fuzz.h"
 
 #include "base/assert.h"
