@@ -55,10 +55,12 @@ taken=$(rows found.json | awk '$6 == "true" { print $3 }')
 [[ $taken == ffn || $taken == attention || $taken == block ]] || fail "taken: $taken"
 
 expect 3 'nothing fits: --batch 1 --accum 4 --recompute' plan --fit "${model[@]}" "${update[@]}" --memory-limit 100k
+expect 3 'give more memory: the program alone takes' plan --fit "${model[@]}" "${update[@]}" --memory-limit 100k
 expect 3 'needs the least' train --fit --data builtin:bytes "${model[@]}" "${update[@]}" --memory-limit 100k --out none
 [[ -e none ]] && fail "a run that fits nowhere has left a folder"
 
-expect 3 'give --global-batch 6 in place of --batch and --accum' plan --fit "${model[@]}" --batch 2 --accum 3 --memory-limit 100k
+expect 3 'give --global-batch 6 in place of --batch and --accum' plan --fit --model tiny --d-model 512 --vocab 300 --threads 1 \
+    --device cpu --batch 2 --accum 3 --memory-limit "$(limit 16)"
 
 # The run has what was found, in the memory that was planned; the same command goes on with it, whatever fits by then.
 field() { tr -d ' \n\t' <"$1/run.json" | grep -o "\"$2\":[^,}]*" | head -1 | cut -d: -f2 | tr -d '"'; }

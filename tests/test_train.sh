@@ -69,7 +69,7 @@ stop_with TERM 143 stopped
 stop_with INT 130 interrupted
 step=$(readlink stopped/ckpt/latest)
 [ -f "stopped/ckpt/$step/state.json" ] || fail "no checkpoint after SIGTERM"
-expect 3 'not even --batch 1' train --config base.yaml --memory-limit 1k --out stopped
+expect 3 'not even --batch 1 fits; give more memory: the program alone takes' train --config base.yaml --memory-limit 1k --out stopped
 [ "$(wc -l <stopped/metrics.jsonl)" -ge 5 ] || fail "a refused run harmed an earlier run's record"
 train --steps $((${step#step-} + 3)) --schedule constant --warmup 0 --threads 1 --eval-every 0 --no-quiet --out stopped >out 2>err || fail "resume after SIGTERM"
 grep -q "; since step ${step#step-}: 3 in " err || fail "a resumed run does not say what its last leg was"

@@ -258,12 +258,14 @@ int fit_refuse(const Config *cfg, const FitFound *found)
         free(settings);
         return code;
     }
+    char remedy[RUN_REMEDY_SIZE];
+    bool any_room = found->limit > found->program;
+    run_remedy(found->program, found->limit, remedy);
     int code = err_set(
         ERR_MEMORY,
-        "--fit: nothing fits: %s needs the least, %.1f MiB, and %.1f MiB are free; %stake a "
-        "smaller model or --seq, or let --fit-also set more",
+        "--fit: nothing fits: %s needs the least, %.1f MiB, and %.1f MiB are free; %s%s%s",
         settings, (double)size_sum(c->bytes, found->program) / MIB, (double)found->limit / MIB,
-        instead);
+        any_room ? instead : "", remedy, any_room ? ", or let --fit-also set more" : "");
     free(settings);
     return code;
 }

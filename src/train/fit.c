@@ -341,6 +341,15 @@ bool run_has_room(const Run *run)
     return run->plan.total <= run_room(run) && check_host(run) == 0;
 }
 
+void run_remedy(size_t program, size_t limit, char text[RUN_REMEDY_SIZE])
+{
+    snprintf(text, RUN_REMEDY_SIZE, "take a smaller model or --seq");
+    if (limit <= program) {
+        snprintf(text, RUN_REMEDY_SIZE, "give more memory: the program alone takes %.1f MiB",
+                 (double)program / MIB);
+    }
+}
+
 int run_check_fits(const Run *run)
 {
     size_t limit = run_memory_limit(run), room = run_room(run);
@@ -366,11 +375,12 @@ int run_check_fits(const Run *run)
         TrainerSetup least = run->setup;
         least.keep = KEEP_INPUTS;
         bool one = trainer_largest_batch(&least, run->backend, room) > 0;
+        char remedy[RUN_REMEDY_SIZE];
+        run_remedy(run->program, limit, remedy);
         return err_set(
             ERR_MEMORY,
-            "the run needs %.1f MiB and %.1f MiB are free: not even --batch 1 fits; take a "
-            "smaller model or --seq%s",
-            (double)need / MIB, (double)limit / MIB,
+            "the run needs %.1f MiB and %.1f MiB are free: not even --batch 1 fits; %s%s",
+            (double)need / MIB, (double)limit / MIB, remedy,
             grade[0] != '\0' ? grade
             : one            ? ", or --batch 1 --recompute block"
                              : "");

@@ -87,6 +87,11 @@ int run_check_offload(const Run *run);
  * names the largest batch that fits, and the cheapest --recompute with which this one does. */
 int run_check_fits(const Run *run);
 
+/* What helps where nothing fits: a smaller model, or, of a limit that the program's own memory takes
+ * up, more memory alone. */
+#define RUN_REMEDY_SIZE 96
+void run_remedy(size_t program, size_t limit, char text[RUN_REMEDY_SIZE]);
+
 /* The plan as a table, and what each --recompute saves and costs as another. */
 void run_print_plan(const Run *run, FILE *file);
 /* What --ddp does not cut among so many ranks, as a sentence; "": nothing of note. */
