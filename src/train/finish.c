@@ -14,9 +14,10 @@
 
 /* Spent on the ceilings at the end: where the run was faster than the one that it began with; and
  * on a processor, which others may have used when its ceilings were measured, where they were not
- * measured at the start. */
+ * measured at the start, and the run has taken fifty times as long. */
 #define CEILING_SECONDS 1.0
 #define AGAIN_SECONDS 0.4
+#define AGAIN_AFTER (50 * AGAIN_SECONDS)
 
 /* A number that exists once `measured`; NaN among those is a finding, not a gap. */
 static Value known(bool measured, double number)
@@ -195,7 +196,8 @@ static void fill_rates(Session *s, bool complete, Summary *out)
     }
     Value ceiling = machine_ceiling(&s->machine);
     bool exceeded = ceiling.known && 1e-9 * rate > ceiling.number;
-    bool later = s->ceilings_recalled && complete && backend->matmul_rate == NULL;
+    bool later = s->ceilings_recalled && complete && backend->matmul_rate == NULL &&
+                 seconds >= AGAIN_AFTER;
     if (exceeded || later) {
         /* It may have been taken at a bad moment of a shared machine. Once more. */
         Machine again = s->machine;
