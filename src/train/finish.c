@@ -196,8 +196,8 @@ static void fill_rates(Session *s, bool complete, Summary *out)
     }
     Value ceiling = machine_ceiling(&s->machine);
     bool exceeded = ceiling.known && 1e-9 * rate > ceiling.number;
-    bool later = s->ceilings_recalled && complete && backend->matmul_rate == NULL &&
-                 seconds >= AGAIN_AFTER;
+    bool later =
+        s->ceilings_recalled && complete && backend->matmul_rate == NULL && seconds >= AGAIN_AFTER;
     if (exceeded || later) {
         /* It may have been taken at a bad moment of a shared machine. Once more. */
         Machine again = s->machine;

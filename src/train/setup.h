@@ -87,8 +87,8 @@ int run_check_offload(const Run *run);
  * names the largest batch that fits, and the cheapest --recompute with which this one does. */
 int run_check_fits(const Run *run);
 
-/* What helps where nothing fits: a smaller model, or, of a limit that the program's own memory takes
- * up, more memory alone. */
+/* What helps where nothing fits: a smaller model, or, of a limit that the program's own memory
+ * takes up, more memory alone. */
 #define RUN_REMEDY_SIZE 96
 void run_remedy(size_t program, size_t limit, char text[RUN_REMEDY_SIZE]);
 
