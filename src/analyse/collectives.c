@@ -226,10 +226,7 @@ int collectives_time(CollectiveTimer *t, Collective kind, size_t bytes, Collecti
     }
     seconds = clock_quantile(samples, (size_t)t->repeats, 0.5);
     free(samples);
-    if (code == 0 && signals_pending() != 0) {
-        code = err_set(signals_pending(), "stopped by a signal");
-    }
-    code = comm_agree(t->comm, code);
+    code = comm_agree(t->comm, code == 0 ? signals_check() : code);
     code = code == 0 ? comm_max(t->comm, &seconds, 1) : code;
     code = code == 0 ? comm_sum(t->comm, &wrong, 1) : code;
     *point = (CollectivePoint){.bytes = (double)count * (double)size,

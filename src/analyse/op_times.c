@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool op_kind_is(const OpKind *a, const OpKind *b)
+static bool op_kind_is(const OpKind *a, const OpKind *b)
 {
     return a->op == b->op && a->back == b->back && a->flops == b->flops && a->bytes == b->bytes &&
            memcmp(&a->shape, &b->shape, sizeof a->shape) == 0;

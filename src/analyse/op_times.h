@@ -11,8 +11,6 @@ typedef struct {
     double flops, bytes;
 } OpKind;
 
-bool op_kind_is(const OpKind *a, const OpKind *b);
-
 /* Distinct kinds that an update calls, how often in each of its stretches, and the bytes that are
  * copied beside them. */
 typedef struct {

@@ -305,9 +305,7 @@ int products_measure(ModelProducts *products, Backend *backend, DType dtype, dou
         log_live("timing product %d of %d: %s, %lld x %lld x %lld", i + 1, products->count,
                  op_name(p->op), (long long)p->rows, (long long)p->inputs, (long long)p->outputs);
         measure(p, backend, dtype, noise, seconds / products->count);
-        if (signals_pending() != 0) {
-            code = err_set(signals_pending(), "stopped by a signal");
-        }
+        code = signals_check();
     }
     free(noise);
     return code;

@@ -40,10 +40,7 @@ static void close_span(Profiler *p)
         return;
     }
     ProfiledStep *s = &p->current;
-    if (s->host_count == s->host_room) {
-        s->host_room = 2 * s->host_room + 16;
-        s->host = mem_realloc(s->host, (size_t)s->host_room, sizeof *s->host);
-    }
+    s->host = mem_grow(s->host, (size_t)s->host_count, &s->host_room, sizeof *s->host);
     s->host[s->host_count++] =
         (ProfileSpan){p->open, p->trainer->micro, p->opened_ns, trace_host_now(p->trace)};
     p->open = NULL;
@@ -95,8 +92,7 @@ static int run_step(Profiler *p)
     if (p->channel != NULL) {
         channel_take_times(p->channel, &p->current.comm_times);
     }
-    code = signals_pending() == 0 ? 0 : err_set(signals_pending(), "stopped by a signal");
-    return comm_agree(t->comm, code);
+    return comm_agree(t->comm, signals_check());
 }
 
 static int run_steps(Profiler *p, int64_t count)
@@ -128,10 +124,7 @@ static void take_events(Profiler *p)
 {
     ProfiledStep *s = &p->current;
     const TraceEvent *events = trace_events(p->trace, &s->event_count);
-    if (s->event_room < s->event_count) {
-        s->event_room = s->event_count;
-        s->events = mem_realloc(s->events, (size_t)s->event_room, sizeof *s->events);
-    }
+    s->events = mem_realloc(s->events, (size_t)s->event_count, sizeof *s->events);
     for (int64_t i = 0; i < s->event_count; i++) {
         s->events[i] = events[i];
         s->events[i].start_ns = to_host(p, events[i].start_ns);
@@ -148,10 +141,7 @@ static void take_communication(Profiler *p)
         return;
     }
     const ChannelSpan *spans = channel_spans(p->channel, &s->comm_count);
-    if (s->comm_room < s->comm_count) {
-        s->comm_room = s->comm_count;
-        s->comm = mem_realloc(s->comm, (size_t)s->comm_room, sizeof *s->comm);
-    }
+    s->comm = mem_realloc(s->comm, (size_t)s->comm_count, sizeof *s->comm);
     for (int64_t i = 0; i < s->comm_count; i++) {
         s->comm[i] = spans[i];
         s->comm[i].start_ns = to_host(p, spans[i].start_ns);

@@ -20,7 +20,8 @@ typedef struct {
     TraceEvent *events;       /* in the order of the calls */
     ProfileSpan *host; /* what the host did: data_load, data_move, and of a device launch, wait */
     ChannelSpan *comm; /* collectives, and waits for them */
-    int64_t event_count, event_room, host_count, host_room, comm_count, comm_room;
+    int64_t event_count, host_count, comm_count;
+    size_t host_room;
     ChannelTimes comm_times; /* the channel's own account of the same */
 } ProfiledStep;
 

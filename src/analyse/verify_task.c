@@ -74,9 +74,7 @@ static int verify_and_print(Trainer *t, Backend *trusted, Task task, const char 
     if (code == ERR_MEMORY) {
         return not_verified("%s", err_message());
     }
-    if (code == 0 && signals_pending() != 0) {
-        return err_set(signals_pending(), "stopped by a signal");
-    }
+    code = code == 0 ? signals_check() : code;
     code = code == 0 ? verify_judge(&v) : code;
     if (code == 0) {
         printf(

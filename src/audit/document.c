@@ -297,7 +297,6 @@ static char csv_delimiter(const Document *document, const char *path)
 
 static void split_lines(Document *document, size_t size)
 {
-    int capacity = 0;
     for (size_t start = 0; start < size;) {
         char *text = document->text + start;
         char *end = memchr(text, '\n', size - start);
@@ -306,11 +305,8 @@ static void split_lines(Document *document, size_t size)
             document->cut = true;
             return;
         }
-        if (document->count == capacity) {
-            capacity = capacity > 0 ? 2 * capacity : 256;
-            document->lines =
-                mem_realloc(document->lines, (size_t)capacity, sizeof *document->lines);
-        }
+        document->lines =
+            mem_double(document->lines, (size_t)document->count, sizeof *document->lines);
         text[length < DOCUMENT_LINE_SIZE ? length : DOCUMENT_LINE_SIZE - 1] = '\0';
         document->lines[document->count++] = (Line){.text = text};
         start += length + 1;

@@ -7,20 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Room for one more of `count` items, of which there is some at every power of two. */
-static void *with_room(void *items, int count, size_t size)
-{
-    bool full = count == 0 || (count >= 64 && (count & (count - 1)) == 0);
-    return full ? mem_realloc(items, count > 0 ? 2 * (size_t)count : 64, size) : items;
-}
-
 int evidence_record(Evidence *evidence, const Record *record)
 {
     if (evidence->record_count == EVIDENCE_MAX_RECORDS) {
         evidence->cut = true;
         return evidence->record_count - 1;
     }
-    evidence->records = with_room(evidence->records, evidence->record_count, sizeof *record);
+    evidence->records =
+        mem_double(evidence->records, (size_t)evidence->record_count, sizeof *record);
     evidence->records[evidence->record_count] = *record;
     return evidence->record_count++;
 }
@@ -31,7 +25,7 @@ void evidence_add(Evidence *evidence, const Fact *fact)
         evidence->cut = true;
         return;
     }
-    evidence->facts = with_room(evidence->facts, evidence->fact_count, sizeof *fact);
+    evidence->facts = mem_double(evidence->facts, (size_t)evidence->fact_count, sizeof *fact);
     evidence->facts[evidence->fact_count] = *fact;
     evidence->facts[evidence->fact_count].order = evidence->fact_count;
     evidence->fact_count++;

@@ -12,10 +12,7 @@ static void add(Findings *findings, Finding finding, const char *format, va_list
         findings->more++;
         return;
     }
-    if ((findings->count & (findings->count - 1)) == 0) { /* a power of two: full */
-        size_t capacity = findings->count > 0 ? 2 * (size_t)findings->count : 1;
-        findings->items = mem_realloc(findings->items, capacity, sizeof *findings->items);
-    }
+    findings->items = mem_double(findings->items, (size_t)findings->count, sizeof *findings->items);
     size_t used = strlen(finding.text);
     vsnprintf(finding.text + used, sizeof finding.text - used, format, arguments);
     findings->items[findings->count++] = finding;

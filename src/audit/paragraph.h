@@ -13,10 +13,6 @@ typedef struct {
     int count;
 } Paragraph;
 
-/* The paragraph from line `at` on, or the one line of a table or of code; returns the index of the
- * line behind it. */
-int paragraph_read(const Document *document, int at, Paragraph *paragraph);
-
 /* The number of the line that holds the character. */
 int paragraph_line(const Paragraph *paragraph, int offset);
 

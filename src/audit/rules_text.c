@@ -18,7 +18,9 @@ int paragraph_line(const Paragraph *paragraph, int offset)
     return paragraph->first + line;
 }
 
-int paragraph_read(const Document *document, int at, Paragraph *paragraph)
+/* The paragraph from line `at` on, or the one line of a table or of code; returns the index of the
+ * line behind it. */
+static int paragraph_read(const Document *document, int at, Paragraph *paragraph)
 {
     size_t used = 0;
     paragraph->lines = 0;

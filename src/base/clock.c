@@ -3,13 +3,27 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
+
+double clock_of(struct timespec moment)
+{
+    return (double)moment.tv_sec + 1e-9 * (double)moment.tv_nsec;
+}
+
+static double read_clock(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return clock_of(now);
+}
 
 double clock_seconds(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+double clock_now(void)
+{
+    return read_clock(CLOCK_REALTIME);
 }
 
 void clock_stamp(char text[CLOCK_STAMP_SIZE])

@@ -1,8 +1,12 @@
 #pragma once
 /* Monotonic time, and statistics over samples of it. */
 #include <stddef.h>
+#include <time.h>
 
 double clock_seconds(void); /* monotonic; only differences mean something */
+
+double clock_now(void);                  /* since 1970 */
+double clock_of(struct timespec moment); /* in seconds */
 
 /* Writes the current date and time as 2026-01-31T12:00:00Z (UTC) into text. */
 #define CLOCK_STAMP_SIZE 32

@@ -1,7 +1,7 @@
 #include "base/escape.h"
 
-#include "base/assert.h"
 #include "base/mem.h"
+#include "base/page.h"
 #include "base/utf8.h"
 
 #include <stdarg.h>
@@ -82,16 +82,11 @@ void escape_write(FILE *file, const void *bytes, size_t size, bool breaks)
 
 void escape_printf(FILE *file, const char *format, ...)
 {
-    va_list args, again;
+    va_list args;
     va_start(args, format);
-    va_copy(again, args);
-    int length = vsnprintf(NULL, 0, format, args);
+    char *text = mem_vformat(format, args);
     va_end(args);
-    PACER_ASSERT(length >= 0, "a line cannot be formatted: %s", format);
-    size_t size = (size_t)length, first = strspn(format, "\n"), last = 0;
-    char *text = mem_alloc(size + 1);
-    vsnprintf(text, size + 1, format, again);
-    va_end(again);
+    size_t size = strlen(text), first = strspn(format, "\n"), last = 0;
     for (size_t end = strlen(format); end > first && format[end - 1] == '\n'; end--) {
         last++;
     }
@@ -102,14 +97,6 @@ void escape_printf(FILE *file, const char *format, ...)
 }
 
 /* --- other readers --- */
-
-/* The text that was written to `out`, a stream into *text. */
-static char *finished(FILE *out, char *const *text)
-{
-    bool complete = ferror(out) == 0;
-    complete = fclose(out) == 0 && complete;
-    return mem_checked(complete ? *text : NULL, 0);
-}
 
 /* Whether the sign means something in Markdown; at the start of a line some begin a list or a
  * quotation. */
@@ -122,43 +109,38 @@ static bool is_markdown(const char *at, bool starts)
 char *escape_markdown(const char *text)
 {
     char byte[ESCAPE_BYTE_SIZE];
-    char *made = NULL;
-    size_t size;
-    FILE *out = mem_checked(open_memstream(&made, &size), 0);
+    Page out = {0};
     for (const char *at = text; *at != '\0';) {
         int plain = visible(at);
         if (*at == '<' || *at == '&') {
-            fputs(*at == '<' ? "&lt;" : "&amp;", out);
+            page_put(&out, "%s", *at == '<' ? "&lt;" : "&amp;");
         } else if (*at == '\n' || *at == '\t' || *at == '\r') {
-            fputc(' ', out);
+            page_put(&out, " ");
         } else if (plain == 0) {
-            fputc('\\', out);
-            fputs(escape_byte((unsigned char)*at, byte), out);
+            page_put(&out, "\\%s", escape_byte((unsigned char)*at, byte));
         } else {
-            fputs(is_markdown(at, at == text) ? "\\" : "", out);
-            fwrite(at, 1, (size_t)plain, out);
+            page_put_bytes(&out, "\\", is_markdown(at, at == text));
+            page_put_bytes(&out, at, (size_t)plain);
         }
         at += plain > 0 ? plain : 1;
     }
-    return finished(out, &made);
+    return page_end(&out);
 }
 
 char *escape_json(const char *json)
 {
-    char *made = NULL;
-    size_t size;
-    FILE *out = mem_checked(open_memstream(&made, &size), 0);
+    Page out = {0};
     while (*json != '\0') {
         int length;
         uint32_t character = utf8_decode((const uint8_t *)json, strnlen(json, 4), &length);
         if (visible(json) > 0 || *json == '\n' || *json == '\t') {
-            fwrite(json, 1, (size_t)length, out);
+            page_put_bytes(&out, json, (size_t)length);
         } else {
-            fprintf(out, "\\u%04x", character <= 0xffff ? character : UTF8_REPLACEMENT);
+            page_put(&out, "\\u%04x", character <= 0xffff ? character : UTF8_REPLACEMENT);
         }
         json += length;
     }
-    return finished(out, &made);
+    return page_end(&out);
 }
 
 static bool needs_no_quotes(const char *word)
@@ -184,28 +166,26 @@ char *escape_shell(const char *word)
     if (needs_no_quotes(word)) {
         return mem_strdup(word);
     }
-    char *made = NULL;
-    size_t size;
-    FILE *out = mem_checked(open_memstream(&made, &size), 0);
+    Page out = {0};
     bool seen = is_all_visible(word);
-    fputs(seen ? "'" : "$'", out);
+    page_put(&out, "%s", seen ? "'" : "$'");
     while (*word != '\0') {
         int plain = visible(word);
         if (*word == '\'') {
-            fputs(seen ? "'\\''" : "\\'", out);
+            page_put(&out, "%s", seen ? "'\\''" : "\\'");
         } else if (*word == '\\') {
-            fputs(seen ? "\\" : "\\\\", out);
+            page_put(&out, "%s", seen ? "\\" : "\\\\");
         } else if (plain > 0) {
-            fwrite(word, 1, (size_t)plain, out);
+            page_put_bytes(&out, word, (size_t)plain);
         } else if (*word == '\n') {
-            fputs("\\n", out);
+            page_put(&out, "\\n");
         } else {
-            fprintf(out, "\\%03o", (unsigned char)*word);
+            page_put(&out, "\\%03o", (unsigned char)*word);
         }
         word += plain > 0 ? plain : 1;
     }
-    fputs("'", out);
-    return finished(out, &made);
+    page_put(&out, "'");
+    return page_end(&out);
 }
 
 char *escape_shell_path(const char *path)

@@ -12,6 +12,11 @@
 
 #define FILE_LIMIT ((size_t)256 << 20)
 
+Value value_finite(double number)
+{
+    return (Value){isfinite(number), number};
+}
+
 /* --- writing --- */
 
 static void *made(const void *item)
@@ -201,7 +206,7 @@ int json_save(const char *path, const cJSON *tree)
     return code;
 }
 
-int json_write(const char *path, const cJSON *tree)
+int json_write(const char *path, cJSON *tree)
 {
     char *text = json_print(tree), *safe = escape_json(text);
     Output *output;
@@ -212,6 +217,7 @@ int json_write(const char *path, const cJSON *tree)
     }
     free(safe);
     free(text);
+    cJSON_Delete(tree);
     return code;
 }
 
@@ -338,6 +344,18 @@ Value json_value(const cJSON *object, const char *name)
 bool json_is_true(const cJSON *tree, const char *path)
 {
     return cJSON_IsTrue(json_find(tree, path));
+}
+
+bool json_lists(const cJSON *array, const char *text)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, array)
+    {
+        if (cJSON_IsString(item) && strcmp(item->valuestring, text) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool json_is_nothing(const cJSON *item)

@@ -20,6 +20,9 @@ static inline Value value_of(double number)
     return (Value){true, number};
 }
 
+/* Missing unless it is finite. */
+Value value_finite(double number);
+
 /* --- writing --- */
 
 cJSON *json_object(void);
@@ -57,8 +60,8 @@ char *json_line(const cJSON *tree);  /* on one line, without a newline; caller f
 /* Replaces path with the printed tree as one event (io_write_atomic). */
 int json_save(const char *path, const cJSON *tree);
 
-/* Writes the tree where an option says, "-" being standard output. */
-int json_write(const char *path, const cJSON *tree);
+/* Writes the tree, which it takes, where an option says, "-" being standard output. */
+int json_write(const char *path, cJSON *tree);
 
 /* --- reading --- */
 
@@ -90,6 +93,7 @@ const char *json_text(const cJSON *tree, const char *path); /* lives in the tree
 const char *json_text_or(const cJSON *tree, const char *path, const char *otherwise);
 double json_number(const cJSON *tree, const char *path); /* NAN: no finite number */
 bool json_is_true(const cJSON *tree, const char *path);
+bool json_lists(const cJSON *array, const char *text); /* whether the text is one of its items */
 
 /* The number of that name, as json_put wrote it: NaN where the object's "note" says that it was
  * NaN or infinite, missing when it is no number. */

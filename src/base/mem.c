@@ -4,7 +4,6 @@
 
 #include <cjson/cJSON.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,23 +59,36 @@ void *mem_grow(void *list, size_t count, size_t *capacity, size_t size)
     return mem_realloc(list, *capacity, size);
 }
 
+void *mem_double(void *list, size_t count, size_t size)
+{
+    bool full = (count & (count - 1)) == 0;
+    return full ? mem_realloc(list, count > 0 ? 2 * count : 1, size) : list;
+}
+
 char *mem_strdup(const char *text)
 {
     size_t bytes = strlen(text) + 1;
     return memcpy(mem_alloc(bytes), text, bytes);
 }
 
-char *mem_format(const char *format, ...)
+char *mem_vformat(const char *format, va_list args)
 {
-    va_list args, again;
-    va_start(args, format);
+    va_list again;
     va_copy(again, args);
     int length = vsnprintf(NULL, 0, format, args);
-    va_end(args);
     char *text = mem_alloc((size_t)(length < 0 ? 0 : length) + 1);
     text[0] = '\0';
     vsnprintf(text, (size_t)(length < 0 ? 0 : length) + 1, format, again);
     va_end(again);
+    return text;
+}
+
+char *mem_format(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *text = mem_vformat(format, args);
+    va_end(args);
     return text;
 }
 

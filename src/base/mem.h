@@ -2,6 +2,7 @@
 /* Checked host memory for small things (tables, strings, buffers of known size): running out ends
  * the program with a message. Large blocks come from mem_try_aligned, where failure is an
  * answer. */
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -13,8 +14,12 @@ void *mem_realloc(void *old, size_t count, size_t size);
  * used up. */
 void *mem_grow(void *list, size_t count, size_t *capacity, size_t size);
 
+/* The same of a list that keeps no capacity: its memory doubles at powers of two. */
+void *mem_double(void *list, size_t count, size_t size);
+
 char *mem_strdup(const char *text);
 char *mem_format(const char *format, ...) __attribute__((format(printf, 1, 2))); /* caller frees */
+char *mem_vformat(const char *format, va_list args);
 
 /* What another library allocated: never NULL behind this. bytes is for the message. */
 void *mem_checked(void *pointer, size_t bytes);

@@ -44,16 +44,13 @@ bool process_is_alive(pid_t pid)
 static size_t read_all(ProcessStat **rows)
 {
     DIR *folder = opendir("/proc");
-    size_t count = 0, room = 0;
+    size_t count = 0;
     *rows = NULL;
     for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
         if (!isdigit((unsigned char)entry->d_name[0])) {
             continue;
         }
-        if (count == room) {
-            room = room > 0 ? 2 * room : 256;
-            *rows = mem_realloc(*rows, room, sizeof **rows);
-        }
+        *rows = mem_double(*rows, count, sizeof **rows);
         count += process_stat((pid_t)atol(entry->d_name), &(*rows)[count]);
     }
     if (folder != NULL) {

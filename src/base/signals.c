@@ -212,6 +212,12 @@ int signals_pending(void)
     return number == 0 ? 0 : number == SIGINT ? ERR_INTERRUPTED : ERR_TERMINATED;
 }
 
+int signals_check(void)
+{
+    int code = signals_pending();
+    return code == 0 ? 0 : err_set(code, "stopped by a signal");
+}
+
 void signals_wait_readable(int file)
 {
     struct pollfd ready[] = {{.fd = file, .events = POLLIN}, {.fd = wake, .events = POLLIN}};

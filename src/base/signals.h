@@ -43,6 +43,9 @@ void signals_request(int code);
 /* 0, ERR_INTERRUPTED or ERR_TERMINATED. */
 int signals_pending(void);
 
+/* The same, with the message "stopped by a signal". */
+int signals_check(void);
+
 /* Waits until `file` can be read without waiting, or an end was asked for: no signal ends a read
  * or a poll of a shielded thread. */
 void signals_wait_readable(int file);

@@ -185,7 +185,8 @@ static void close_length(Bench *b)
 static int repeat(Bench *b, Ctx *c, const Result *r, Tensor aux)
 {
     Backend *backend = b->backend;
-    for (int64_t i = 0; i < b->cfg->warm + b->cfg->repeats; i++) {
+    int code = 0;
+    for (int64_t i = 0; code == 0 && i < b->cfg->warm + b->cfg->repeats; i++) {
         log_live("seq %lld, %s: %lld of %lld", (long long)b->shape.seq, attention_name(r->kind),
                  (long long)i + 1, (long long)(b->cfg->warm + b->cfg->repeats));
         backend->sync(backend);
@@ -199,11 +200,9 @@ static int repeat(Bench *b, Ctx *c, const Result *r, Tensor aux)
             b->times[BACKWARD][i - b->cfg->warm] = clock_seconds() - between;
             b->times[FORWARD][i - b->cfg->warm] = between - started;
         }
-        if (signals_pending() != 0) {
-            return err_set(signals_pending(), "stopped by a signal");
-        }
+        code = signals_check();
     }
-    return 0;
+    return code;
 }
 
 /* The results of the last repetition are those that are checked; nothing of an earlier kind is left

@@ -85,9 +85,7 @@ static int write_json(const Bench *b, const char *path)
         json_put_number(link, "bytes_s", b->link.link.bytes_per_s);
         json_put_number(link, "error", b->link.error);
     }
-    int code = json_write(path, tree);
-    cJSON_Delete(tree);
-    return code;
+    return json_write(path, tree);
 }
 
 static int measure(Bench *b)

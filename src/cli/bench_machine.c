@@ -149,9 +149,7 @@ static int write_json(const Bench *b, const char *path)
         json_put(model, "best_flops_s", b->best > 0 ? value_of(b->best) : (Value){0});
         json_put_item(model, "products", products_json(&b->products, b->best));
     }
-    int code = json_write(path, tree);
-    cJSON_Delete(tree);
-    return code;
+    return json_write(path, tree);
 }
 
 /* --- the command --- */

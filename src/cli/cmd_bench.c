@@ -105,25 +105,21 @@ static int run_steps(Bench *b, const Config *cfg, double *times, double *rates, 
     /* A step that is let run ahead returns when an earlier one is done. As many more go first, so
      * that each time is from the end of one step to the end of the next. */
     int64_t warm = cfg->warm + trainer_ahead(&b->trainer);
-    for (int64_t i = 0; i < warm + cfg->repeats; i++) {
+    int code = 0;
+    for (int64_t i = 0; code == 0 && i < warm + cfg->repeats; i++) {
         log_live("step %lld of %lld", (long long)i + 1, (long long)(warm + cfg->repeats));
         double started = clock_seconds();
-        int code = one_step(b, i, i < warm ? &ignored : waited);
-        if (code != 0) {
-            return code;
-        }
-        if (i >= warm) {
+        code = one_step(b, i, i < warm ? &ignored : waited);
+        if (code == 0 && i >= warm) {
             int64_t at = i - warm;
             times[at] = clock_seconds() - started;
             for (int64_t probe = 0; b->probe.block != NULL && probe < PROBES; probe++) {
                 rates[at * PROBES + probe] = machine_probe_sample(&b->probe);
             }
         }
-        if (signals_pending() != 0) {
-            return err_set(signals_pending(), "stopped by a signal");
-        }
+        code = code == 0 ? signals_check() : code;
     }
-    return 0;
+    return code;
 }
 
 static void print_steps(const Bench *b, const Config *cfg, double *times, double waited)

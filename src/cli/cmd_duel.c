@@ -7,12 +7,10 @@
 #include "base/show.h"
 #include "base/signals.h"
 #include "cli/commands.h"
-#include "comm/comm.h"
 #include "report/duel.h"
 #include "report/report.h"
 #include "study/duel.h"
 
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -174,9 +172,7 @@ static int tell(const Config *cfg, const Experiment *e, Duel *duel)
         free(caution);
     }
     if (code == 0 && cfg->json[0] != '\0') {
-        cJSON *tree = duel_json(&results, duel);
-        code = json_write(cfg->json, tree);
-        cJSON_Delete(tree);
+        code = json_write(cfg->json, duel_json(&results, duel));
     }
     results_free(&results);
     code = code != 0 ? code : experiment_report(e->dir, e->dir);
@@ -207,14 +203,9 @@ static int run_duel(const Config *cfg, Experiment *e, const DuelPlan *plan, Duel
 
 int cmd_duel(Config *cfg)
 {
-    if (comm_is_launched()) {
-        return err_set(ERR_INPUT,
-                       "a duel starts its ranks itself: start it without mpirun or srun");
-    }
-    if (cfg->jobs > omp_get_num_procs()) {
-        return err_set(ERR_INPUT,
-                       "--jobs %lld: pacer may use %d processors here; give at most that",
-                       (long long)cfg->jobs, omp_get_num_procs());
+    int code = check_starts_runs(cfg, "a duel");
+    if (code != 0) {
+        return code;
     }
     if (cfg->min_pairs > cfg->max_pairs) {
         return err_set(ERR_INPUT, "--min-pairs %lld is more than --max-pairs %lld",
@@ -224,7 +215,7 @@ int cmd_duel(Config *cfg)
     DuelPlan plan = {cfg->error, cfg->margin, (int)cfg->min_pairs, (int)cfg->max_pairs};
     Experiment e = {0};
     Duel *duel = mem_zalloc(1, sizeof *duel);
-    int code = duel_expand(&e, cfg->argv[0], cfg->argv[1], &plan);
+    code = duel_expand(&e, cfg->argv[0], cfg->argv[1], &plan);
     code = code != 0 ? code : experiment_plan(&e);
     if (code == 0) {
         e.jobs = (int)cfg->jobs;

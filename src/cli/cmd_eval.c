@@ -210,14 +210,6 @@ static cJSON *report_json(const EvalReport *r)
     return tree;
 }
 
-static int report_write(const EvalReport *r, const char *path)
-{
-    cJSON *tree = report_json(r);
-    int code = json_write(path, tree);
-    cJSON_Delete(tree);
-    return code;
-}
-
 /* --- the command --- */
 
 typedef struct {
@@ -257,8 +249,8 @@ static int conclude(Eval *e, int code)
     if (prints_table(e)) {
         report_print(r);
     }
-    int written =
-        ranks_lead(e->comm) && e->cfg->json[0] != '\0' ? report_write(r, e->cfg->json) : 0;
+    bool writes = ranks_lead(e->comm) && e->cfg->json[0] != '\0';
+    int written = writes ? json_write(e->cfg->json, report_json(r)) : 0;
     if (stopped && written == 0) {
         return err_set(code, "stopped by a signal; the figures are incomplete");
     }

@@ -38,18 +38,6 @@ typedef struct {
 
 /* --- what is asked --- */
 
-static void append(ByteList *list, const uint8_t *bytes, size_t size)
-{
-    if (list->size + size > list->capacity) {
-        list->capacity = (list->size + size) * 2;
-        list->bytes = mem_realloc(list->bytes, list->capacity, 1);
-    }
-    if (size > 0) {
-        memcpy(list->bytes + list->size, bytes, size);
-    }
-    list->size += size;
-}
-
 static int read_standard_input(ByteList *out)
 {
     uint8_t part[65536];
@@ -66,7 +54,7 @@ static int read_standard_input(ByteList *out)
             return err_set(ERR_INPUT, "--prompt -: cannot read standard input: %s",
                            strerror(errno));
         }
-        append(out, part, (size_t)size);
+        byte_list_add(out, part, (size_t)size);
         if (out->size > PROMPT_LIMIT) {
             return err_set(ERR_INPUT, "--prompt -: standard input is longer than %zu MiB",
                            PROMPT_LIMIT >> 20);
@@ -88,7 +76,7 @@ static int read_prompt(Generation *g)
         }
         return code;
     }
-    append(&g->prompt, (const uint8_t *)text, strlen(text));
+    byte_list_add(&g->prompt, text, strlen(text));
     return 0;
 }
 
@@ -251,9 +239,7 @@ static int write_json(const Generation *g)
     json_put_item(object, "settings", settings_json(g));
     json_put_item(object, "samples", texts_json(&g->written));
     json_put_item(object, "timing", timing_json(g));
-    int code = json_write(g->cfg->json, object);
-    cJSON_Delete(object);
-    return code;
+    return json_write(g->cfg->json, object);
 }
 
 /* --- the command --- */

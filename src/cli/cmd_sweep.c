@@ -274,62 +274,59 @@ static int show_plan(Experiment *experiment)
     return code;
 }
 
-/* The recipe's probe of learning rates, if it asks for one: makes or shows its runs and puts
- * what was found into the recipe. */
-static int find_rates(const Config *cfg, const char *path, const char *dir, Recipe *recipe)
-{
-    int code = recipe_check_probe(recipe);
-    if (code != 0 || recipe->probe.count == 0) {
-        return code;
-    }
-    Recipe shorter;
-    Experiment probe = {0};
-    char *folder = io_join(dir, "lr-probe");
-    code = recipe_load(&shorter, path, cfg->smoke, check_metric);
-    if (code == 0) {
-        recipe_make_probe(&shorter);
-        code = plan_runs(&probe, &shorter, folder, cfg->jobs);
-    }
-    if (code == 0 && cfg->dry_run) {
-        puts("Learning rates are probed first; below, they stand as the probe has left them so "
-             "far:");
-        code = show_plan(&probe);
-    } else if (code == 0) {
-        log_info("learning rates first: %d short runs in %s", probe.count, folder);
-        code = make_runs(&probe);
-    }
-    code = code != 0 ? code : probe_choose(&probe, recipe);
-    experiment_free(&probe);
-    free(folder);
-    return code;
-}
+/* An experiment that comes before the recipe's own, in a folder of that one's. */
+typedef struct {
+    const char *folder, *what, *kind, *planned;
+    int (*check)(const Recipe *recipe);
+    void (*make)(Recipe *recipe); /* turns the recipe into its own */
+    int (*take)(const Experiment *experiment, Recipe *recipe);
+    bool whole; /* none of its runs may be missing */
+} Forerunner;
 
-/* The runs that the recipe's runs branch from, if it has such: makes or shows them and notes
- * where they are. */
-static int make_trunk(const Config *cfg, const char *path, const char *dir, Recipe *recipe)
+static const Forerunner probe_first = {
+    "lr-probe",
+    "learning rates",
+    "short runs",
+    "Learning rates are probed first; below, they stand as the probe has left them so far:",
+    recipe_check_probe,
+    recipe_make_probe,
+    probe_choose,
+    false};
+static const Forerunner trunk_first = {"trunk",
+                                       "the trunk",
+                                       "runs",
+                                       "The trunk is trained first, once for each repeat:",
+                                       recipe_check_trunk,
+                                       recipe_make_trunk,
+                                       trunk_take,
+                                       true};
+
+/* Makes or shows its runs, if the recipe asks for any, and puts what was found into the recipe. */
+static int run_first(const Forerunner *first, bool asked, const Config *cfg, const char *path,
+                     const char *dir, Recipe *recipe)
 {
-    int code = recipe_check_trunk(recipe);
-    if (code != 0 || recipe->trunk.count == 0) {
+    int code = first->check(recipe);
+    if (code != 0 || !asked) {
         return code;
     }
     Recipe own;
-    Experiment trunk = {0};
-    char *folder = io_join(dir, "trunk");
+    Experiment experiment = {0};
+    char *folder = io_join(dir, first->folder);
     code = recipe_load(&own, path, cfg->smoke, check_metric);
     if (code == 0) {
-        recipe_make_trunk(&own);
-        code = plan_runs(&trunk, &own, folder, cfg->jobs);
+        first->make(&own);
+        code = plan_runs(&experiment, &own, folder, cfg->jobs);
     }
     if (code == 0 && cfg->dry_run) {
-        puts("The trunk is trained first, once for each repeat:");
-        code = show_plan(&trunk);
+        puts(first->planned);
+        code = show_plan(&experiment);
     } else if (code == 0) {
-        log_info("the trunk first: %d runs in %s", trunk.count, folder);
-        code = make_runs(&trunk);
-        code = code != 0 ? code : verdict(&trunk);
+        log_info("%s first: %d %s in %s", first->what, experiment.count, first->kind, folder);
+        code = make_runs(&experiment);
+        code = code != 0 || !first->whole ? code : verdict(&experiment);
     }
-    code = code != 0 ? code : trunk_take(&trunk, recipe);
-    experiment_free(&trunk);
+    code = code != 0 ? code : first->take(&experiment, recipe);
+    experiment_free(&experiment);
     free(folder);
     return code;
 }
@@ -345,8 +342,9 @@ static int sweep(const Config *cfg, const char *path)
     char *dir = cfg->out[0] != '\0'
                     ? mem_strdup(cfg->out)
                     : mem_format("experiments/%s%s", recipe.name, cfg->smoke ? "-smoke" : "");
-    code = find_rates(cfg, path, dir, &recipe);
-    code = code != 0 ? code : make_trunk(cfg, path, dir, &recipe);
+    code = run_first(&probe_first, recipe.probe.count > 0, cfg, path, dir, &recipe);
+    code =
+        code != 0 ? code : run_first(&trunk_first, recipe.trunk.count > 0, cfg, path, dir, &recipe);
     if (code != 0) {
         recipe_free(&recipe);
     } else {
@@ -363,20 +361,28 @@ static int sweep(const Config *cfg, const char *path)
     return code;
 }
 
-int cmd_sweep(Config *cfg)
+int check_starts_runs(const Config *cfg, const char *what)
 {
     if (comm_is_launched()) {
-        return err_set(ERR_INPUT,
-                       "a sweep starts its ranks itself: start it without mpirun or srun");
+        return err_set(ERR_INPUT, "%s starts its ranks itself: start it without mpirun or srun",
+                       what);
     }
-    if (cfg->jobs > omp_get_num_procs()) {
-        return err_set(ERR_INPUT,
-                       "--jobs %lld: pacer may use %d processors here; give at most that",
-                       (long long)cfg->jobs, omp_get_num_procs());
+    return cfg->jobs <= omp_get_num_procs()
+               ? 0
+               : err_set(ERR_INPUT,
+                         "--jobs %lld: pacer may use %d processors here; give at most that",
+                         (long long)cfg->jobs, omp_get_num_procs());
+}
+
+int cmd_sweep(Config *cfg)
+{
+    int code = check_starts_runs(cfg, "a sweep");
+    if (code != 0) {
+        return code;
     }
     signals_install();
     char *path = find_recipe(cfg->argv[0]);
-    int code = sweep(cfg, path);
+    code = sweep(cfg, path);
     free(path);
     return code;
 }

@@ -25,6 +25,7 @@ int cmd_profile(Config *cfg);
 int cmd_report(Config *cfg);
 int cmd_check(Config *cfg);
 int cmd_sweep(Config *cfg);
+int check_starts_runs(const Config *cfg, const char *what); /* of sweep and duel: before any */
 int cmd_duel(Config *cfg);
 int cmd_watch(Config *cfg);
 int cmd_serve(Config *cfg);

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/page.h"
 #include "base/show.h"
 #include "base/signals.h"
 #include "cli/fit.h"
@@ -157,35 +158,27 @@ static void be_child(Config *cfg, int end)
 /* --- in the parent --- */
 
 /* All that the child says; the caller frees it. NULL: an end was asked for. */
-static char *read_reply(int from, size_t *size)
+static char *read_reply(int from)
 {
-    char *text = NULL;
-    size_t room = 0;
-    *size = 0;
+    Page page = {0};
+    char part[4096];
     for (;;) {
         signals_wait_readable(from);
         if (signals_pending() != 0) {
-            free(text);
+            page_free(&page);
             return NULL;
         }
-        if (*size + 1 >= room) {
-            room = 2 * room + 4096;
-            text = mem_realloc(text, room, 1);
-        }
-        ssize_t more = read(from, text + *size, room - *size - 1);
+        ssize_t more = read(from, part, sizeof part);
         if (more == 0 || (more < 0 && errno != EINTR)) {
-            text[*size] = '\0';
-            return text;
+            return page_end(&page);
         }
-        *size += more > 0 ? (size_t)more : 0;
+        page_put_bytes(&page, part, more > 0 ? (size_t)more : 0);
     }
 }
 
 static int take(Config *cfg, const char *name, const char *value, char ***words, size_t *count)
 {
-    *words = mem_realloc(*words, *count + 2, sizeof **words);
-    (*words)[(*count)++] = mem_format("--%s=%s", name, value);
-    (*words)[*count] = NULL;
+    words_add(words, count, mem_format("--%s=%s", name, value));
     return config_set(cfg, name, value);
 }
 
@@ -297,16 +290,14 @@ int fit_take(Config *cfg, char ***taken)
     if (begun != 0) {
         return err_set(ERR_FAILED, "no process for --fit: %s", strerror(begun));
     }
-    size_t size = 0;
-    char *reply = read_reply(ends[0], &size);
+    char *reply = read_reply(ends[0]);
     close(ends[0]);
     if (reply == NULL) {
         kill(pid, SIGTERM);
     }
     int status = 0;
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
-    code = reply != NULL ? take_reply(cfg, status, reply, taken)
-                         : err_set(signals_pending(), "stopped by a signal");
+    code = reply != NULL ? take_reply(cfg, status, reply, taken) : signals_check();
     free(reply);
     return code;
 }

@@ -361,9 +361,7 @@ int plan_fit(Config *cfg)
         }
     }
     if (code == 0 && cfg->json[0] != '\0') {
-        cJSON *tree = found_json(&found);
-        code = json_write(cfg->json, tree);
-        cJSON_Delete(tree);
+        code = json_write(cfg->json, found_json(&found));
     }
     if (code == 0) {
         fit_warn_if_busy(&found);

@@ -82,8 +82,9 @@ static int time_steps(Bench *bench, Candidate *c)
          i++) {
         Batch batch;
         int code = prefetch_next(bench->prefetch, &batch, &waited);
-        if (code != 0 || signals_pending() != 0) {
-            return code != 0 ? code : err_set(signals_pending(), "stopped by a signal");
+        code = code != 0 ? code : signals_check();
+        if (code != 0) {
+            return code;
         }
         double start = clock_seconds();
         trainer_micro_step(t, (HostBatch){batch.tokens, batch.targets, batch.order, batch.starts},

@@ -90,6 +90,13 @@ int words_check(const Config *cfg)
                          cfg->config);
 }
 
+void words_add(char ***words, size_t *count, char *word)
+{
+    *words = mem_realloc(*words, *count + 2, sizeof **words);
+    (*words)[(*count)++] = word;
+    (*words)[*count] = NULL;
+}
+
 char **words_of_process(char *const *more)
 {
     FILE *file = fopen("/proc/self/cmdline", "rb");
@@ -97,15 +104,11 @@ char **words_of_process(char *const *more)
     size_t count = 0, room = 0;
     errno = 0;
     while (file != NULL && getdelim(&word, &room, '\0', file) > 0) {
-        argv = mem_realloc(argv, count + 2, sizeof *argv);
-        argv[count++] = mem_strdup(word);
-        argv[count] = NULL;
+        words_add(&argv, &count, mem_strdup(word));
     }
     mem_checked(errno != ENOMEM ? &room : NULL, room); /* else arguments are missing */
     for (; count > 0 && more != NULL && *more != NULL; more++) {
-        argv = mem_realloc(argv, count + 2, sizeof *argv);
-        argv[count++] = mem_strdup(*more);
-        argv[count] = NULL;
+        words_add(&argv, &count, mem_strdup(*more));
     }
     free(word);
     if (file != NULL) {

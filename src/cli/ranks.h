@@ -17,4 +17,5 @@ int words_check(const Config *cfg);
 /* The words that this process was started with, and more (NULL: none), then NULL; NULL: the system
  * does not show them. words_free. */
 char **words_of_process(char *const *more);
-void words_free(char **words); /* NULL is fine */
+void words_add(char ***words, size_t *count, char *word); /* takes it */
+void words_free(char **words);                            /* NULL is fine */

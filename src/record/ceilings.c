@@ -70,11 +70,6 @@ void ceilings_add(Ceilings *c, const char *name, const char *unit, double value,
     memcpy(item->date, c->date, sizeof item->date);
 }
 
-static int stopped(void)
-{
-    return signals_pending() != 0 ? err_set(signals_pending(), "stopped by a signal") : 0;
-}
-
 /* The products come last, so that the second reading of the sensors is of a GPU that has just
  * worked. */
 static int measure_device(Ceilings *c, Backend *backend, Sensors *sensors)
@@ -91,7 +86,7 @@ static int measure_device(Ceilings *c, Backend *backend, Sensors *sensors)
     log_live("measuring copies in the device's memory");
     ceilings_add(c, "copy", "B/s", backend->copy_rate(backend), "1 GiB, bytes read plus written");
     const DType dtypes[] = {DT_F32, DT_BF16, DT_E4M3};
-    for (int i = 0; i < 3 && stopped() == 0; i++) {
+    for (int i = 0; i < 3 && signals_check() == 0; i++) {
         char name[CEILING_NAME_SIZE], copy[CEILING_NAME_SIZE];
         ceilings_names(backend, dtypes[i], name, copy);
         log_live("measuring matrix products in %s", dtype_name(dtypes[i]));
@@ -105,7 +100,7 @@ static int measure_device(Ceilings *c, Backend *backend, Sensors *sensors)
     double started = clock_seconds();
     c->after = sensors_read(sensors);
     c->reading_s = clock_seconds() - started;
-    return stopped();
+    return signals_check();
 }
 
 static int measure_processor(Ceilings *c, Backend *backend, double seconds)
@@ -123,7 +118,7 @@ static int measure_processor(Ceilings *c, Backend *backend, double seconds)
                      1e9 * machine_sgemm_rate(count, in_bf16 ? DT_BF16 : DT_F32, effort),
                      in_bf16 ? "bf16, n = 512, 1024 and 2048, the best"
                              : "f32, n = 512, 1024 and 2048, the best");
-        code = stopped();
+        code = signals_check();
     }
     effort.seconds = seconds / 2 / kinds;
     for (int i = 0; i < kinds && code == 0; i++) {
@@ -132,7 +127,7 @@ static int measure_processor(Ceilings *c, Backend *backend, double seconds)
         snprintf(name, sizeof name, "copy_%d", threads[i]);
         ceilings_add(c, name, "B/s", 1e9 * machine_copy_rate(threads[i], effort),
                      "bytes read plus written, the best");
-        code = stopped();
+        code = signals_check();
     }
     return code;
 }

@@ -4,6 +4,7 @@
 #include "base/escape.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/page.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,34 +18,23 @@ static void put(Events *events, const char *tag, Value value)
 
 /* --- start --- */
 
-/* A cell of a Markdown table. */
-static void put_cell(FILE *out, const char *text)
-{
-    char *safe = escape_markdown(text);
-    fprintf(out, " %s |", safe);
-    free(safe);
-}
-
 /* Caller frees. */
 static char *config_table(const cJSON *config)
 {
-    char *table = NULL;
-    size_t size;
-    FILE *out = open_memstream(&table, &size);
-    mem_checked(out, sizeof *out);
-    fputs("| option | value |\n| --- | --- |\n", out);
+    Page table = {0};
+    page_put(&table, "| option | value |\n| --- | --- |\n");
     const cJSON *item;
     cJSON_ArrayForEach(item, config)
     {
         char *printed = cJSON_IsString(item) ? NULL : json_line(item);
-        fputc('|', out);
-        put_cell(out, item->string);
-        put_cell(out, printed != NULL ? printed : item->valuestring);
-        fputc('\n', out);
+        char *name = escape_markdown(item->string);
+        char *value = escape_markdown(printed != NULL ? printed : item->valuestring);
+        page_put(&table, "| %s | %s |\n", name, value);
+        free(value);
+        free(name);
         free(printed);
     }
-    mem_checked(fclose(out) == 0 ? table : NULL, size);
-    return table;
+    return page_end(&table);
 }
 
 int event_log_start(Events *events, const cJSON *run, double wall_time, int64_t resume_step)

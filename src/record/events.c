@@ -5,9 +5,11 @@
 #include "record/events.h"
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/page.h"
 #include "text/unicode.h"
 
 #include <dirent.h>
@@ -15,42 +17,24 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define NAME_START "events.out.tfevents."
 
 /* --- wire format --- */
 
-typedef struct {
-    uint8_t *data;
-    size_t size, room;
-} Bytes;
-
 typedef enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_LENGTH = 2, WIRE_32 = 5 } Wire;
 
-static void put_bytes(Bytes *out, const void *data, size_t size)
-{
-    if (size > out->room - out->size) {
-        out->room = 2 * out->room + size;
-        out->data = mem_realloc(out->data, out->room, 1);
-    }
-    if (size > 0) {
-        memcpy(out->data + out->size, data, size);
-        out->size += size;
-    }
-}
-
 /* Little-endian, whatever the machine is. */
-static void put_fixed(Bytes *out, uint64_t value, int bytes)
+static void put_fixed(Page *out, uint64_t value, int bytes)
 {
     for (int i = 0; i < bytes; i++) {
         uint8_t byte = (uint8_t)(value >> (8 * i));
-        put_bytes(out, &byte, 1);
+        page_put_bytes(out, &byte, 1);
     }
 }
 
-static void put_varint(Bytes *out, uint64_t value)
+static void put_varint(Page *out, uint64_t value)
 {
     for (; value >= 0x80; value >>= 7) {
         put_fixed(out, (value & 0x7f) | 0x80, 1);
@@ -58,18 +42,18 @@ static void put_varint(Bytes *out, uint64_t value)
     put_fixed(out, value, 1);
 }
 
-static void put_key(Bytes *out, int field, Wire wire)
+static void put_key(Page *out, int field, Wire wire)
 {
     put_varint(out, (uint64_t)field << 3 | wire);
 }
 
-static void put_whole(Bytes *out, int field, uint64_t value)
+static void put_whole(Page *out, int field, uint64_t value)
 {
     put_key(out, field, WIRE_VARINT);
     put_varint(out, value);
 }
 
-static void put_double(Bytes *out, int field, double value)
+static void put_double(Page *out, int field, double value)
 {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -77,7 +61,7 @@ static void put_double(Bytes *out, int field, double value)
     put_fixed(out, bits, 8);
 }
 
-static void put_float(Bytes *out, int field, float value)
+static void put_float(Page *out, int field, float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -86,7 +70,7 @@ static void put_float(Bytes *out, int field, float value)
 }
 
 /* A field of type string must be UTF-8, or readers refuse the whole event. */
-static void put_text(Bytes *out, int field, const char *text)
+static void put_text(Page *out, int field, const char *text)
 {
     size_t size = strlen(text);
     const uint8_t *bytes = (const uint8_t *)text;
@@ -94,19 +78,18 @@ static void put_text(Bytes *out, int field, const char *text)
     put_varint(out, size);
     for (size_t at = 0; at < size;) {
         int length = utf8_length(bytes + at, size - at);
-        put_bytes(out, length > 0 ? text + at : "?", length > 0 ? (size_t)length : 1);
+        page_put_bytes(out, length > 0 ? text + at : "?", length > 0 ? (size_t)length : 1);
         at += length > 0 ? (size_t)length : 1;
     }
 }
 
 /* Takes the inner message. */
-static void put_message(Bytes *out, int field, Bytes *inner)
+static void put_message(Page *out, int field, Page *inner)
 {
     put_key(out, field, WIRE_LENGTH);
     put_varint(out, inner->size);
-    put_bytes(out, inner->data, inner->size);
-    free(inner->data);
-    *inner = (Bytes){0};
+    page_put_bytes(out, inner->text, inner->size);
+    page_free(inner);
 }
 
 /* --- records --- */
@@ -147,30 +130,23 @@ struct Events {
     int file;      /* descriptor; -1: not open */
     off_t written; /* in whole records */
     bool failed;   /* a write failed: no more are tried */
-    Bytes event;   /* being built: its time and step */
-    Bytes summary; /* its values */
+    Page event;    /* being built: its time and step */
+    Page summary;  /* its values */
 };
-
-double events_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* Writes the message as a record (length, checksum of the length, message, checksum of the
  * message); takes it. */
-static int write_message(Events *events, Bytes *message)
+static int write_message(Events *events, Page *message)
 {
-    Bytes record = {0};
+    Page record = {0};
     put_fixed(&record, message->size, 8);
-    put_fixed(&record, masked_crc(record.data, 8), 4);
-    put_bytes(&record, message->data, message->size);
-    put_fixed(&record, masked_crc(message->data, message->size), 4);
+    put_fixed(&record, masked_crc(record.text, 8), 4);
+    page_put_bytes(&record, message->text, message->size);
+    put_fixed(&record, masked_crc(message->text, message->size), 4);
     int code =
         events->failed ? err_set(ERR_FAILED, "%s: an earlier write failed", events->path) : 0;
     for (size_t done = 0; code == 0 && done < record.size;) {
-        ssize_t part = write(events->file, record.data + done, record.size - done);
+        ssize_t part = write(events->file, record.text + done, record.size - done);
         if (part >= 0) {
             done += (size_t)part;
         } else if (errno != EINTR) {
@@ -182,9 +158,8 @@ static int write_message(Events *events, Bytes *message)
         }
     }
     events->written += code == 0 ? (off_t)record.size : 0;
-    free(record.data);
-    free(message->data);
-    *message = (Bytes){0};
+    free(record.text);
+    page_free(message);
     return code;
 }
 
@@ -196,12 +171,12 @@ static int create(char *path, bool exclusive, double wall_time, Events **out)
     Events *events = mem_zalloc(1, sizeof *events);
     events->path = path;
     int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (exclusive ? O_EXCL : O_TRUNC);
-    Bytes start = {0};
+    Page start = {0};
     put_double(&start, EVENT_WALL_TIME, wall_time);
     put_text(&start, EVENT_FILE_VERSION, "brain.Event:2");
     events->file = open(path, flags, 0644);
     int code = events->file >= 0 ? write_message(events, &start) : io_error(path, "write");
-    free(start.data);
+    free(start.text);
     if (code != 0) {
         events_close(events, false);
         events = NULL;
@@ -219,7 +194,7 @@ int events_create(const char *path, double wall_time, Events **out)
 
 int events_open(const char *dir, Events **out)
 {
-    double now = events_now();
+    double now = clock_now();
     char host[256] = "";
     if (gethostname(host, sizeof host - 1) != 0 || host[0] == '\0') {
         memcpy(host, "host", 5);
@@ -246,8 +221,8 @@ int events_close(Events *events, bool durable)
             code = io_error(events->path, "write");
         }
     }
-    free(events->event.data);
-    free(events->summary.data);
+    free(events->event.text);
+    free(events->summary.text);
     free(events->path);
     free(events);
     return code;
@@ -277,7 +252,7 @@ enum { TENSOR_TYPE = 1, TENSOR_SHAPE = 2, TENSOR_STRING = 8, SHAPE_DIM = 2, DIM_
 enum { TYPE_STRING = 7 }; /* of a tensor */
 enum { SESSION_STATUS = 1, SESSION_START = 1 };
 
-static void start_event(Bytes *event, double wall_time, int64_t step)
+static void start_event(Page *event, double wall_time, int64_t step)
 {
     PACER_ASSERT(step >= 0, "an event of step %lld", (long long)step);
     put_double(event, EVENT_WALL_TIME, wall_time);
@@ -302,7 +277,7 @@ int events_end(Events *events)
 
 int events_restart(Events *events, double wall_time, int64_t step)
 {
-    Bytes event = {0}, session = {0};
+    Page event = {0}, session = {0};
     start_event(&event, wall_time, step);
     put_whole(&session, SESSION_STATUS, SESSION_START);
     put_message(&event, EVENT_SESSION, &session);
@@ -311,16 +286,16 @@ int events_restart(Events *events, double wall_time, int64_t step)
 
 void events_scalar(Events *events, const char *tag, double value)
 {
-    Bytes one = {0};
+    Page one = {0};
     put_text(&one, VALUE_TAG, tag);
     put_float(&one, VALUE_SIMPLE, (float)value);
     put_message(&events->summary, SUMMARY_VALUE, &one);
 }
 
 /* Names the plugin that shows a value; content (taken) is its own. */
-static void put_plugin(Bytes *value, const char *name, Bytes *content)
+static void put_plugin(Page *value, const char *name, Page *content)
 {
-    Bytes plugin = {0}, metadata = {0};
+    Page plugin = {0}, metadata = {0};
     put_text(&plugin, PLUGIN_NAME, name);
     put_message(&plugin, PLUGIN_CONTENT, content);
     put_message(&metadata, METADATA_PLUGIN, &plugin);
@@ -329,7 +304,7 @@ static void put_plugin(Bytes *value, const char *name, Bytes *content)
 
 void events_text(Events *events, const char *tag, const char *markdown)
 {
-    Bytes one = {0}, tensor = {0}, shape = {0}, dim = {0}, nothing = {0};
+    Page one = {0}, tensor = {0}, shape = {0}, dim = {0}, nothing = {0};
     put_text(&one, VALUE_TAG, tag);
     put_whole(&dim, DIM_SIZE, 1);
     put_message(&shape, SHAPE_DIM, &dim);
@@ -346,11 +321,11 @@ enum { JSON_NUMBER = 2, JSON_TEXT = 3, JSON_BOOL = 4 }; /* of google.protobuf.Va
 
 void events_hparams(Events *events, const cJSON *values, double started)
 {
-    Bytes session = {0}, content = {0}, one = {0};
+    Page session = {0}, content = {0}, one = {0};
     const cJSON *item;
     cJSON_ArrayForEach(item, values)
     {
-        Bytes value = {0}, entry = {0};
+        Page value = {0}, entry = {0};
         if (cJSON_IsNumber(item)) {
             put_double(&value, JSON_NUMBER, item->valuedouble);
         } else if (cJSON_IsString(item)) {

@@ -17,8 +17,6 @@ int events_open(const char *dir, Events **out);
 /* The same under a name of the caller's choice; wall_time is that of the first event. */
 int events_create(const char *path, double wall_time, Events **out);
 
-double events_now(void); /* seconds since 1970 */
-
 /* step >= 0. Until events_end, values belong to this event. */
 void events_begin(Events *events, double wall_time, int64_t step);
 

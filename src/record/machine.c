@@ -115,8 +115,8 @@ void machine_measure(Machine *machine, int threads, DType dtype, Effort effort)
     effort.seconds /= 2;
     double sgemm = machine_sgemm_rate(threads, dtype, effort);
     double copy = machine_copy_rate(threads, effort);
-    machine->sgemm_gflops = isnan(sgemm) ? (Value){0} : value_of(sgemm);
-    machine->copy_gbs = isnan(copy) ? (Value){0} : value_of(copy);
+    machine->sgemm_gflops = value_finite(sgemm);
+    machine->copy_gbs = value_finite(copy);
     machine->copy_block = copy_bytes(effort);
 }
 

@@ -36,6 +36,28 @@ bool record_is(const cJSON *run, RunState state)
     return run_state_find(json_text(run, "status"), &found) && found == state;
 }
 
+int record_checks(const cJSON *run, const char *verdict)
+{
+    int count = 0;
+    const cJSON *check;
+    cJSON_ArrayForEach(check, json_find(run, "summary.checks"))
+    {
+        count += strcmp(json_text_or(check, "verdict", ""), verdict) == 0;
+    }
+    return count;
+}
+
+double record_planned_bytes(const cJSON *run)
+{
+    double sum = 0;
+    const cJSON *row;
+    cJSON_ArrayForEach(row, json_get(run, "memory_plan"))
+    {
+        sum += fmax(json_number(row, "bytes"), 0); /* which passes over NAN */
+    }
+    return sum > 0 ? sum : NAN;
+}
+
 /* K of "K.json", as pacer writes it; -1 for any other name. */
 static int64_t rank_of_name(const char *name)
 {
@@ -62,9 +84,7 @@ int record_rank_files(const char *dir, int64_t **ranks, size_t *count)
     for (const struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;) {
         int64_t rank = rank_of_name(entry->d_name);
         if (rank >= 0) {
-            if ((*count & (*count - 1)) == 0) { /* full at powers of two */
-                *ranks = mem_realloc(*ranks, *count == 0 ? 1 : 2 * *count, sizeof **ranks);
-            }
+            *ranks = mem_double(*ranks, *count, sizeof **ranks);
             (*ranks)[(*count)++] = rank;
         }
     }

@@ -22,6 +22,12 @@ int record_load(const char *dir, const char *name, cJSON **tree);
 /* Whether the run of a run.json is in the state; no tree is in none. */
 bool record_is(const cJSON *run, RunState state);
 
+/* How many of a run's own checks ended so: "pass", "warn", "fail". */
+int record_checks(const cJSON *run, const char *verdict);
+
+/* Bytes of its memory plan; NAN: it has none. */
+double record_planned_bytes(const cJSON *run);
+
 /* K of all dir/ranks/K.json, ascending; no folder is no ranks. Caller frees *ranks, also after
  * ERR_INPUT. */
 int record_rank_files(const char *dir, int64_t **ranks, size_t *count);

@@ -215,7 +215,7 @@ int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Re
     if (info->events) {
         code = events_open(dir, &record->events);
         keep_events(record, code != 0 ? code
-                                      : event_log_start(record->events, record->run, events_now(),
+                                      : event_log_start(record->events, record->run, clock_now(),
                                                         resume_step));
     }
     *out = record;
@@ -271,7 +271,7 @@ void record_close(Record *record)
     lines_close(&record->metrics);
     lines_close(&record->samples);
     if (record->events != NULL && !record_is(record->run, RUN_RUNNING)) {
-        keep_events(record, event_log_end(record->events, record->run, events_now()));
+        keep_events(record, event_log_end(record->events, record->run, clock_now()));
     }
     events_close(record->events, false);
     cJSON_Delete(record->run);
@@ -293,7 +293,7 @@ static int put_line(Record *record, cJSON *line)
 {
     int code = append(&record->metrics, line);
     if (code == 0 && record->events != NULL) {
-        keep_events(record, event_log_line(record->events, record->run, line, events_now()));
+        keep_events(record, event_log_line(record->events, record->run, line, clock_now()));
     }
     cJSON_Delete(line);
     return code;

@@ -64,11 +64,6 @@ bool gpu_watch_poll(GpuWatch *watch, double now)
     return true;
 }
 
-static Value known(double number)
-{
-    return isnan(number) ? (Value){0} : value_of(number);
-}
-
 /* {"min": .., "mean": .., "max": ..}; left out when no reading had the number. */
 static void put_spread(cJSON *object, const char *name, const Spread *spread)
 {
@@ -91,7 +86,7 @@ static void put_throttle(cJSON *object, unsigned long long bits)
 static void put_others(cJSON *object, int processes, double bytes)
 {
     json_put(object, "other_processes", processes >= 0 ? value_of(processes) : (Value){0});
-    json_put(object, "other_bytes", known(bytes));
+    json_put(object, "other_bytes", value_finite(bytes));
 }
 
 cJSON *gpu_watch_json(const GpuWatch *watch)
@@ -104,10 +99,10 @@ cJSON *gpu_watch_json(const GpuWatch *watch)
     put_spread(object, "sm_mhz", &watch->sm_mhz);
     put_spread(object, "memory_mhz", &watch->memory_mhz);
     put_spread(object, "power_w", &watch->power_w);
-    json_put(object, "power_limit_w", known(watch->power_limit_w));
+    json_put(object, "power_limit_w", value_finite(watch->power_limit_w));
     put_spread(object, "temperature_c", &watch->temperature_c);
     put_spread(object, "used_bytes", &watch->used_bytes);
-    json_put(object, "total_bytes", known(watch->total_bytes));
+    json_put(object, "total_bytes", value_finite(watch->total_bytes));
     put_throttle(object, watch->throttle);
     json_put_number(object, "power_capped_share",
                     (double)watch->power_capped / (double)watch->readings);
@@ -123,13 +118,13 @@ cJSON *gpu_reading_json(const GpuReading *reading)
         return NULL;
     }
     cJSON *object = json_object();
-    json_put(object, "sm_mhz", known(reading->sm_mhz));
-    json_put(object, "memory_mhz", known(reading->memory_mhz));
-    json_put(object, "power_w", known(reading->power_w));
-    json_put(object, "power_limit_w", known(reading->power_limit_w));
-    json_put(object, "temperature_c", known(reading->temperature_c));
-    json_put(object, "used_bytes", known(reading->used_bytes));
-    json_put(object, "total_bytes", known(reading->total_bytes));
+    json_put(object, "sm_mhz", value_finite(reading->sm_mhz));
+    json_put(object, "memory_mhz", value_finite(reading->memory_mhz));
+    json_put(object, "power_w", value_finite(reading->power_w));
+    json_put(object, "power_limit_w", value_finite(reading->power_limit_w));
+    json_put(object, "temperature_c", value_finite(reading->temperature_c));
+    json_put(object, "used_bytes", value_finite(reading->used_bytes));
+    json_put(object, "total_bytes", value_finite(reading->total_bytes));
     put_throttle(object, reading->throttle);
     put_others(object, reading->other_processes, reading->other_bytes);
     return object;

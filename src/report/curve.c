@@ -7,16 +7,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* Begins an entry, of which there are `count` before. */
-static void *grown(void *entries, size_t count, size_t size, CurveThinning *thinning)
-{
-    thinning->filled = 1;
-    if ((count & (count - 1)) != 0) {
-        return entries;
-    }
-    return mem_realloc(entries, count == 0 ? 1 : 2 * count, size); /* full at powers of two */
-}
-
 /* Whether an array is as long as it may be; then an entry stands for twice as many lines. */
 static bool is_full(const Curve *curve, size_t count, CurveThinning *thinning)
 {
@@ -43,7 +33,8 @@ void curve_add(const Curve *curve, CurveLine *line, int64_t step, double loss)
             line->points[i] = (CurvePoint){b->step, 0.5 * (a->loss + b->loss)};
         }
     }
-    line->points = grown(line->points, line->count, sizeof *line->points, thinning);
+    thinning->filled = 1;
+    line->points = mem_double(line->points, line->count, sizeof *line->points);
     line->points[line->count++] = (CurvePoint){step, loss};
 }
 
@@ -63,7 +54,8 @@ void curve_add_mark(Curve *curve, int64_t step, double tokens, double ms)
                 curve->marks[i] = curve->marks[2 * i + 1];
             }
         }
-        curve->marks = grown(curve->marks, count, sizeof *curve->marks, thinning);
+        thinning->filled = 1;
+        curve->marks = mem_double(curve->marks, count, sizeof *curve->marks);
     }
     curve->marks[count] = (CurveMark){step, tokens, last.seconds + spent};
     curve->mark_count = count + 1;

@@ -24,12 +24,6 @@ static void put_asset(Page *html, const char *name, const char *open, const char
     }
 }
 
-static bool has_asset(const char *name)
-{
-    size_t size;
-    return web_asset(name, &size) != NULL;
-}
-
 int document_save_html(const Page *json, const char *title, const char *folder)
 {
     static const char *const styles[] = {"dygraph.css", "view.css"};
@@ -59,7 +53,7 @@ int document_save_html(const Page *json, const char *title, const char *folder)
     for (int i = 0; i < 2; i++) {
         put_asset(&html, scripts[i], open, "</script>\n");
     }
-    if (has_asset("view.js")) {
+    if (web_asset("view.js", NULL) != NULL) {
         page_put(&html,
                  "%spacerView.show(document.getElementById(\"page\"),"
                  "JSON.parse(document.getElementById(\"document\").textContent))\n</script>\n",

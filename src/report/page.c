@@ -1,38 +1,13 @@
 #include "report/page.h"
 
 #include "base/escape.h"
-#include "base/mem.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-void page_put_bytes(Page *page, const char *bytes, size_t count)
-{
-    if (page->size + count + 1 > page->capacity) {
-        page->capacity = 2 * (page->size + count + 1);
-        page->text = mem_realloc(page->text, page->capacity, 1);
-    }
-    memcpy(page->text + page->size, bytes, count);
-    page->size += count;
-    page->text[page->size] = '\0';
-}
-
-void page_put(Page *page, const char *format, ...)
-{
-    char *text = NULL;
-    va_list args;
-    va_start(args, format);
-    int length = vasprintf(&text, format, args);
-    va_end(args);
-    text = mem_checked(length >= 0 ? text : NULL, strlen(format));
-    page_put_bytes(page, text, (size_t)length);
-    free(text);
-}
 
 static const char *entity(char sign)
 {
@@ -88,27 +63,37 @@ void page_put_json(Page *page, const char *text)
     page_put_bytes(page, "\"", 1);
 }
 
+void page_put_tree(Page *page, cJSON *tree)
+{
+    char *line = json_line(tree), *safe = escape_json(line);
+    page_put_bytes(page, safe, strlen(safe));
+    free(safe);
+    free(line);
+    cJSON_Delete(tree);
+}
+
 /* Steps and tokens, the most of all numbers, many times as fast as printf does it. */
-static void put_whole(Page *page, int64_t number)
+static void put_whole(Page *page, double number)
 {
     char text[24], *at = text + sizeof text;
+    uint64_t left = (uint64_t)fabs(number);
     do {
-        *--at = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
+        *--at = (char)('0' + left % 10);
+    } while ((left /= 10) > 0);
+    page_put_bytes(page, "-", number < 0);
     page_put_bytes(page, at, (size_t)(text + sizeof text - at));
 }
 
 void page_put_number(Page *page, double number, int digits)
 {
-    char text[40];
-    if (number >= 0 && number < 1e6 && digits >= 6 && floor(number) == number && !signbit(number)) {
-        put_whole(page, (int64_t)number);
-        return;
+    if (number == floor(number) && fabs(number) < pow(10, digits)) {
+        put_whole(page, number);
+    } else if (isfinite(number)) {
+        char text[40];
+        page_put_bytes(page, text, (size_t)snprintf(text, sizeof text, "%.*g", digits, number));
+    } else {
+        page_put_bytes(page, "null", 4);
     }
-    int length = isfinite(number) ? snprintf(text, sizeof text, "%.*g", digits, number)
-                                  : snprintf(text, sizeof text, "null");
-    page_put_bytes(page, text, (size_t)length);
 }
 
 void page_put_markdown(Page *page, const char *text)
@@ -146,10 +131,4 @@ int page_put_wrapped(Page *page, const char *text, size_t fit, int most)
         text += length;
     }
     return count;
-}
-
-void page_free(Page *page)
-{
-    free(page->text);
-    *page = (Page){0};
 }

@@ -20,10 +20,7 @@ PlotSeries *plot_add_series(Plot *plot, const char *label)
 
 PlotPoint *plot_add_point(PlotSeries *series, double x, double y)
 {
-    if ((series->count & (series->count - 1)) == 0) { /* full at powers of two */
-        series->points = mem_realloc(series->points, series->count == 0 ? 1 : 2 * series->count,
-                                     sizeof *series->points);
-    }
+    series->points = mem_double(series->points, series->count, sizeof *series->points);
     series->points[series->count] = (PlotPoint){x, y, NAN, NULL};
     return &series->points[series->count++];
 }

@@ -268,11 +268,6 @@ static void read_lines(WatchRun *run)
     free(text);
 }
 
-static double seconds_of(struct timespec time)
-{
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 static void poll_lines(WatchRun *run)
 {
     char *path = io_join(run->dir, RECORD_LINES);
@@ -289,7 +284,7 @@ static void poll_lines(WatchRun *run)
         bool first = (!same || run->behind) && isnan(run->grown);
         read_lines(run);
         run->grown = first ? NAN : run->grown; /* who knows when that was */
-        run->wrote = seconds_of(now.st_mtim);
+        run->wrote = clock_of(now.st_mtim);
     }
     free(path);
 }
@@ -360,7 +355,7 @@ static void poll_run(WatchRun *run)
         }
     }
     if (run->run_file.there && run->file < 0) {
-        run->wrote = seconds_of(run->run_file.changed);
+        run->wrote = clock_of(run->run_file.changed);
     }
 }
 
@@ -413,9 +408,7 @@ static void judge(WatchRun *run)
 
 void watch_poll(WatchRun *run)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    run->now = seconds_of(now);
+    run->now = clock_now();
     poll_run(run);
     poll_lines(run);
     poll_checkpoint(run);
@@ -453,17 +446,8 @@ double watch_seconds_left(const WatchRun *run)
  * this machine computed. Records of 0.1 do not tell. */
 static bool was_given(const cJSON *given, const Option *option)
 {
-    const cJSON *name;
-    if (given == NULL || (option->flags & OPTION_ROUNDING) != 0) {
-        return true;
-    }
-    cJSON_ArrayForEach(name, given)
-    {
-        if (cJSON_IsString(name) && strcmp(name->valuestring, option->name) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return given == NULL || (option->flags & OPTION_ROUNDING) != 0 ||
+           json_lists(given, option->name);
 }
 
 char *watch_resume_command(const WatchRun *run)

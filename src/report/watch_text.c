@@ -121,17 +121,11 @@ static void put(WatchText *text, Ink ink, const char *string)
     put_code(text, ink, "\033[0m");
 }
 
-static char *print(const char *format, va_list args)
-{
-    char *string = NULL;
-    return mem_checked(vasprintf(&string, format, args) >= 0 ? string : NULL, strlen(format));
-}
-
 void watch_text_put(WatchText *text, Ink ink, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    char *string = print(format, args);
+    char *string = mem_vformat(format, args);
     va_end(args);
     put(text, ink, string);
     free(string);
@@ -141,7 +135,7 @@ void watch_text_item(WatchText *text, Ink ink, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    char *string = print(format, args);
+    char *string = mem_vformat(format, args);
     va_end(args);
     int columns = watch_text_columns(string, text->flags.utf8);
     if (text->count == 0 ||
@@ -158,7 +152,7 @@ void watch_text_wrap(WatchText *text, Ink ink, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    char *sentence = print(format, args), *rest = sentence;
+    char *sentence = mem_vformat(format, args), *rest = sentence;
     va_end(args);
     bool first = true;
     for (char *word; (word = strsep(&rest, " \n")) != NULL;) {

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "record/reader.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -165,16 +166,11 @@ static void put_speed(const WatchRun *run, WatchText *out)
 
 static void put_memory(const WatchRun *run, WatchText *out)
 {
-    double planned = 0;
+    double planned = record_planned_bytes(run->run);
     const cJSON *row;
-    cJSON_ArrayForEach(row, json_get(run->run, "memory_plan"))
-    {
-        double bytes = json_number(row, "bytes");
-        planned += bytes > 0 ? bytes : 0;
-    }
     double peak = json_number(run->run, "summary.peak_bytes");
     double held = json_number(run->run, "summary.reserved_bytes");
-    if (planned <= 0) {
+    if (isnan(planned)) {
         return;
     }
     watch_text_line(out);
@@ -292,14 +288,8 @@ static void put_phases(const WatchRun *run, WatchText *out)
 static void put_checks(const WatchRun *run, WatchText *out)
 {
     const cJSON *checks = json_find(run->run, "summary.checks"), *check;
-    int pass = 0, warn = 0, fail = 0;
-    cJSON_ArrayForEach(check, checks)
-    {
-        const char *verdict = json_text_or(check, "verdict", "");
-        pass += strcmp(verdict, "pass") == 0;
-        warn += strcmp(verdict, "warn") == 0;
-        fail += strcmp(verdict, "fail") == 0;
-    }
+    int pass = record_checks(run->run, "pass"), warn = record_checks(run->run, "warn");
+    int fail = record_checks(run->run, "fail");
     if (pass + warn + fail == 0) {
         return;
     }

@@ -20,20 +20,11 @@
 #define SAMPLES_BYTES ((size_t)4 << 20) /* of samples.jsonl, from its end */
 #define OVERLAY_POINTS 40000            /* of all runs of an overlay together */
 
-static void put_tree(Page *page, cJSON *tree)
-{
-    char *line = json_line(tree), *safe = escape_json(line);
-    page_put_bytes(page, safe, strlen(safe));
-    free(safe);
-    free(line);
-    cJSON_Delete(tree);
-}
-
 static int put_error(Page *page, int status, const char *message)
 {
     cJSON *error = json_object();
     json_put_text(error, "error", message);
-    put_tree(page, error);
+    page_put_tree(page, error);
     return status;
 }
 
@@ -54,40 +45,10 @@ static void put_phases(cJSON *object, const cJSON *run)
     }
 }
 
-static void put_known(cJSON *object, const char *name, double number)
-{
-    if (isfinite(number)) {
-        json_put_number(object, name, number);
-    }
-}
-
-static int failed_checks(const cJSON *run)
-{
-    int failed = 0;
-    const cJSON *check;
-    cJSON_ArrayForEach(check, json_find(run, "summary.checks"))
-    {
-        failed += strcmp(json_text_or(check, "verdict", ""), "fail") == 0;
-    }
-    return failed;
-}
-
 /* A number of the lines, or of the summary where there are none. */
 static double or_summary(double number, const cJSON *run, const char *path)
 {
     return isfinite(number) ? number : json_number(run, path);
-}
-
-static double planned_bytes(const cJSON *run)
-{
-    double sum = 0;
-    const cJSON *part;
-    cJSON_ArrayForEach(part, json_get(run, "memory_plan"))
-    {
-        double bytes = json_number(part, "bytes");
-        sum += isfinite(bytes) ? bytes : 0;
-    }
-    return sum > 0 ? sum : NAN;
 }
 
 static void put_figures(cJSON *object, const Followed *followed)
@@ -108,6 +69,7 @@ static void put_figures(cJSON *object, const Followed *followed)
                                                    : FOLLOW_NOT_PLAIN);
     double last = (double)watch->last.step;
     bool lines = watch->last.step > 0;
+    int failed = record_checks(run, "fail");
     double best = or_summary(watch->best_val_loss, run, "summary.best_val_loss");
     const struct {
         const char *name;
@@ -133,16 +95,16 @@ static void put_figures(cJSON *object, const Followed *followed)
         {"saved_step", watch->saved_step >= 0 ? (double)watch->saved_step : NAN},
         {"resident", watch->resident_now > 0 ? (double)watch->resident_now : NAN},
         {"peak_bytes", json_number(run, "summary.peak_bytes")},
-        {"planned_bytes", planned_bytes(run)},
+        {"planned_bytes", record_planned_bytes(run)},
         {"wall_s", json_number(run, "summary.wall_s")},
         {"mfu", or_summary(json_number(run, "summary.mfu_peak"), run, "summary.mfu_measured")},
         {"flop_per_step", follow_flop_per_step(followed)},
         {"not_finite", watch->not_finite > 0 ? (double)watch->not_finite : NAN},
         {"odd_lines", watch->odd_lines > 0 ? (double)watch->odd_lines : NAN},
-        {"failed_checks", failed_checks(run) > 0 ? failed_checks(run) : NAN},
+        {"failed_checks", failed > 0 ? failed : NAN},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        put_known(object, numbers[i].name, numbers[i].number);
+        json_put(object, numbers[i].name, value_finite(numbers[i].number));
     }
     put_phases(object, run);
     if (watch->state == WATCH_DEAD || watch->state == RUN_STOPPED) {
@@ -229,8 +191,9 @@ static int answer_curves(Answers *answers, const char *list, Page *page)
             json_put_text(object, "title", place.title);
             json_put_text(object, "group", json_text(run->watch.run, "model.name"));
             json_put_text(object, "state", watch_state_name(run->watch.state));
-            put_known(object, "flop_per_step", follow_flop_per_step(run));
-            put_known(object, "final", json_number(run->watch.run, "summary.train_loss"));
+            json_put(object, "flop_per_step", value_finite(follow_flop_per_step(run)));
+            json_put(object, "final",
+                     value_finite(json_number(run->watch.run, "summary.train_loss")));
             behind |= run->watch.behind;
             live |= run->watch.state == RUN_RUNNING;
             char *line = json_line(object), *safe = escape_json(line);
@@ -261,19 +224,6 @@ static char *value_text(const cJSON *item)
     return json_is_nothing(item) ? mem_strdup("") : json_line(item);
 }
 
-/* Whether a run's record says that the option was given. */
-static bool was_given(const cJSON *given, const char *option)
-{
-    const cJSON *name;
-    cJSON_ArrayForEach(name, given)
-    {
-        if (cJSON_IsString(name) && strcmp(name->valuestring, option) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* A block of options: those of the first run, in its order. Of a single run those that were given
  * stand out, of several those that differ. */
 static int answer_options(Answers *answers, const char *list, Page *page)
@@ -302,7 +252,7 @@ static int answer_options(Answers *answers, const char *list, Page *page)
     cJSON_ArrayForEach(option, cJSON_GetArrayItem(configs, 0))
     {
         cJSON *row = json_object(), *values = json_array();
-        bool differs = cJSON_GetArraySize(configs) == 1 && was_given(given, option->string);
+        bool differs = cJSON_GetArraySize(configs) == 1 && json_lists(given, option->string);
         char *first = value_text(option);
         cJSON_ArrayForEach(config, configs)
         {
@@ -319,7 +269,7 @@ static int answer_options(Answers *answers, const char *list, Page *page)
     }
     cJSON_Delete(configs);
     cJSON_Delete(given);
-    put_tree(page, block);
+    page_put_tree(page, block);
     return 200;
 }
 
@@ -359,7 +309,7 @@ static int answer_samples(const char *dir, Page *page)
     while (cJSON_GetArraySize(samples) > SAMPLES_MOST) {
         cJSON_DeleteItemFromArray(samples, 0);
     }
-    put_tree(page, block);
+    page_put_tree(page, block);
     return 200;
 }
 

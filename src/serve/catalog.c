@@ -172,7 +172,7 @@ static void look_again(Catalog *catalog)
     if (begin < catalog->due) {
         return;
     }
-    Look look = {.catalog = catalog, .sorted = catalog->count, .now = now_seconds()};
+    Look look = {.catalog = catalog, .sorted = catalog->count, .now = clock_now()};
     catalog->full = false;
     for (size_t i = 0; i < catalog->count; i++) {
         catalog->entries[i]->seen = false;
@@ -301,7 +301,7 @@ void catalog_put(Catalog *catalog, const char *seen, Page *page)
     look_again(catalog);
     snprintf(version, sizeof version, "%" PRIu64, catalog->version);
     json_put_text(list, "version", version);
-    json_put_number(list, "now", now_seconds());
+    json_put_number(list, "now", clock_now());
     if (seen == NULL || strcmp(seen, version) != 0) {
         cJSON *folders = json_put_array(list, "folders");
         for (int i = 0; i < catalog->root_count; i++) {
@@ -314,11 +314,7 @@ void catalog_put(Catalog *catalog, const char *seen, Page *page)
         }
     }
     pthread_mutex_unlock(&catalog->lock);
-    char *line = json_line(list), *safe = escape_json(line);
-    page_put_bytes(page, safe, strlen(safe));
-    free(safe);
-    free(line);
-    cJSON_Delete(list);
+    page_put_tree(page, list);
 }
 
 bool catalog_find(Catalog *catalog, const char *id, Place *place)

@@ -48,7 +48,6 @@ int entry_state(const Entry *entry, double now); /* with what its process says n
 cJSON *entry_json(const Entry *entry);           /* caller deletes it */
 void entry_text(char **field, const char *text); /* replaces it; NULL is "" */
 void entry_free(Entry *entry);
-double now_seconds(void); /* since 1970 */
 
 typedef struct {
     pthread_mutex_t lock;

@@ -1,5 +1,6 @@
 #include "serve/catalog.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
@@ -88,18 +89,6 @@ static double or_else(double value, double otherwise)
     return isfinite(value) ? value : otherwise;
 }
 
-static double seconds_of(struct timespec time)
-{
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-double now_seconds(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_REALTIME, &time);
-    return seconds_of(time);
-}
-
 /* Called where its record was not read. */
 static const char *problem_of(const Entry *entry)
 {
@@ -122,8 +111,7 @@ static void read_run(Entry *entry, const cJSON *run)
     entry->parameters = json_number(run, "model.parameters");
     entry->total = or_else(json_number(run, "total_steps"), json_number(run, "config.steps"));
     entry->begun = results_stamp(run, "started");
-    entry->wrote =
-        seconds_of(entry->lines.size >= 0 ? entry->lines.changed : entry->record.changed);
+    entry->wrote = clock_of(entry->lines.size >= 0 ? entry->lines.changed : entry->record.changed);
     if (state != RUN_RUNNING) { /* files are copied; what a record says is not */
         entry->wrote = or_else(results_stamp(run, "updated"), entry->wrote);
     }
@@ -173,7 +161,7 @@ static void read_experiment(Entry *entry, const cJSON *json)
     entry_text(&entry->host, NULL);
     entry_text(&entry->reason, json == NULL ? problem_of(entry) : NULL);
     entry->begun = results_stamp(json, "started");
-    entry->wrote = or_else(results_stamp(json, "updated"), seconds_of(entry->record.changed));
+    entry->wrote = or_else(results_stamp(json, "updated"), clock_of(entry->record.changed));
     entry->loss = entry->val_loss = entry->tok_s = entry->parameters = entry->step = NAN;
     entry->total = entry->gap = NAN;
     entry->runs = entry->done = entry->bad = entry->going = 0;
@@ -269,9 +257,7 @@ cJSON *entry_json(const Entry *entry)
                    {"step", entry->step},   {"total", entry->total},
                    {"begun", entry->begun}, {"wrote", entry->wrote}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        if (isfinite(numbers[i].number)) {
-            json_put_number(object, numbers[i].name, numbers[i].number);
-        }
+        json_put(object, numbers[i].name, value_finite(numbers[i].number));
     }
     if (entry->is_experiment) {
         json_put_whole(object, "bad", entry->bad);

@@ -44,6 +44,3 @@ Route route_find(const char *path, const char **rest);
 /* The next id of a list "ID,ID,..."; moves *list behind it. What is no id is passed over. False at
  * the end. */
 bool next_id(const char **list, char *id, size_t size);
-
-/* Whether the two are equal, in a time that does not tell how much of them is. */
-bool equal_in_constant_time(const char *a, const char *b);

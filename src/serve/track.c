@@ -10,6 +10,9 @@
 #include <string.h>
 #include <time.h>
 
+#define WHOLE_DIGITS 15 /* of steps and tokens, which are exact */
+#define VALUE_DIGITS 7
+
 /* Another number each time, also in another process that serves the same address later. */
 static uint64_t next_epoch(void)
 {
@@ -156,27 +159,6 @@ size_t track_from(const Track *track, const char *cursor)
     return good && epoch == track->epoch && rows <= track->count ? rows : 0;
 }
 
-void track_put_number(Page *page, double number)
-{
-    if (!isfinite(number)) {
-        page_put_bytes(page, "null", 4);
-    } else if (number == floor(number) && fabs(number) < 1e15) {
-        char digits[24];
-        size_t at = sizeof digits;
-        uint64_t left = (uint64_t)fabs(number);
-        do {
-            digits[--at] = (char)('0' + left % 10);
-        } while ((left /= 10) > 0);
-        if (number < 0) {
-            digits[--at] = '-';
-        }
-        page_put_bytes(page, digits + at, sizeof digits - at);
-    } else {
-        char text[32];
-        page_put_bytes(page, text, (size_t)snprintf(text, sizeof text, "%.7g", number));
-    }
-}
-
 void track_put(Page *page, const Track *track, size_t from, int columns, size_t most)
 {
     static const char *const names[COLUMN_COUNT] = {
@@ -212,7 +194,8 @@ void track_put(Page *page, const Track *track, size_t from, int columns, size_t 
             if (i > 0) {
                 page_put_bytes(page, ",", 1);
             }
-            track_put_number(page, rows[i].value[column]);
+            double value = rows[i].value[column];
+            page_put_number(page, value, value == floor(value) ? WHOLE_DIGITS : VALUE_DIGITS);
         }
         page_put_bytes(page, "]", 1);
     }

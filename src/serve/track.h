@@ -62,6 +62,3 @@ size_t track_from(const Track *track, const char *cursor);
  * `from` on, thinned further to about `most` (0: as they are). A missing value is null. The mean
  * is left out where every line has its row. */
 void track_put(Page *page, const Track *track, size_t from, int columns, size_t most);
-
-/* A number as JSON: null when it is not finite. */
-void track_put_number(Page *page, double number);
