@@ -413,59 +413,35 @@ void block_parallel(Page *json, const Results *results)
 /* By the record's list; records of 0.1 have none, and tell only what is not the default. */
 static bool was_given(const Result *run, const Option *option)
 {
-    const cJSON *given = json_get(run->run, "given"), *name;
+    const cJSON *given = json_get(run->run, "given");
     const char *value = result_setting(run, option->name);
     if (given == NULL) {
         return value != NULL && option->initial != NULL && strcmp(value, option->initial) != 0;
     }
-    cJSON_ArrayForEach(name, given)
-    {
-        if (cJSON_IsString(name) && strcmp(name->valuestring, option->name) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return json_lists(given, option->name);
 }
 
-static bool stands_out(const Option *option, const Result *const *runs, int count)
-{
-    bool differs = count == 1 && was_given(runs[0], option);
-    for (int i = 1; i < count; i++) {
-        differs |= !result_same_setting(runs[0], runs[i], option->name);
-    }
-    return differs;
-}
-
-void block_options(Page *json, const Result *const *runs, int count)
+void block_options(Page *json, const Result *run)
 {
     const Option *options = config_options();
     open_block(json, "options");
     open_list(json, "columns");
-    for (int i = 0; i < count; i++) {
-        put_item(json, runs[i]->label);
-    }
+    put_item(json, run->label);
     page_put(json, "]");
     open_list(json, "rows");
     for (int first = 1; first >= 0; first--) {
         for (size_t k = 0; options[k].name != NULL; k++) {
-            bool known = false;
-            for (int i = 0; i < count; i++) {
-                known |= result_setting(runs[i], options[k].name) != NULL;
+            const char *value = result_setting(run, options[k].name);
+            if (value != NULL && was_given(run, &options[k]) == first) {
+                next(json);
+                page_put(json, "{");
+                put_text(json, "name", options[k].name);
+                open_list(json, "values");
+                put_item(json, value);
+                page_put(json, "]");
+                put_bool(json, "differs", first == 1);
+                page_put(json, "}");
             }
-            if (!known || stands_out(&options[k], runs, count) != first) {
-                continue;
-            }
-            next(json);
-            page_put(json, "{");
-            put_text(json, "name", options[k].name);
-            open_list(json, "values");
-            for (int i = 0; i < count; i++) {
-                const char *value = result_setting(runs[i], options[k].name);
-                put_item(json, value != NULL ? value : "");
-            }
-            page_put(json, "]");
-            put_bool(json, "differs", first == 1);
-            page_put(json, "}");
         }
     }
     page_put(json, "]}");

@@ -22,8 +22,8 @@ void block_curves(Page *json, const Results *results);
  * with nothing that varies. */
 void block_parallel(Page *json, const Results *results);
 
-/* Options of runs side by side. Of one run: those given first; of several: those that differ. */
-void block_options(Page *json, const Result *const *runs, int count);
+/* Options of a run, those given first. */
+void block_options(Page *json, const Result *run);
 
 /* Blocks between these two are folded away. */
 void block_begin_details(Page *json, const char *title);

@@ -51,20 +51,16 @@ static void fill_row(const Results *results, const BranchRow *first, BranchRow *
     for (int i = 0; i < results->count; i++) {
         repeats = results->runs[i].repeat >= repeats ? results->runs[i].repeat + 1 : repeats;
     }
-    for (int repeat = 0; repeat < repeats && loss.count < METRIC_MAX_SAMPLES; repeat++) {
+    for (int repeat = 0; repeat < repeats; repeat++) {
         const Result *own = find_run(results, row->at, row->batch, repeat);
         const Result *other = find_run(results, row->at, first->batch, repeat);
         double value = own != NULL ? loss_of(own) : NAN;
         double against = other != NULL ? loss_of(other) : NAN;
-        if (!isnan(value)) {
-            loss.values[loss.count++] = value;
-        }
-        if (!isnan(value - against)) {
-            difference.values[difference.count++] = value - against;
-        }
+        samples_add(&loss, value);
+        samples_add(&difference, value - against);
     }
-    row->loss = estimate_of(loss.values, loss.count);
-    row->difference = estimate_of(difference.values, difference.count);
+    row->loss = samples_estimate(&loss);
+    row->difference = samples_estimate(&difference);
 }
 
 BranchLimit branch_limit(const BranchRow *rows, int count, double tolerance)
@@ -90,20 +86,16 @@ BranchLimit branch_limit(const BranchRow *rows, int count, double tolerance)
 /* The noise scale of the trunk at an update, mean over its repeats; NAN: not measured. */
 static double trunk_noise(const Results *trunk, double at)
 {
-    double sum = 0;
-    int count = 0;
+    Mean mean = {0};
     for (int i = 0; i < trunk->count; i++) {
         const CurveLine *line = &trunk->runs[i].curve.noise;
         double found = NAN;
         for (size_t k = 0; k < line->count && (double)line->points[k].step <= at; k++) {
             found = line->points[k].loss;
         }
-        if (!isnan(found)) {
-            sum += found;
-            count++;
-        }
+        mean_add(&mean, found);
     }
-    return count > 0 ? sum / count : NAN;
+    return mean_value(mean);
 }
 
 static char *text_of(Estimate estimate, const char *format)
@@ -133,7 +125,7 @@ static void put_point(Table *table, const BranchRow *rows, int count, double tol
         table_add_cell(table, mem_format("%.0f", rows[i].tokens));
         table_add_cell(table, text_of(rows[i].loss, "%.4f"));
         table_add_cell(table, i == 0 ? mem_strdup("0") : text_of(d, "%+.4f"));
-        table_add_cell(table, mem_strdup(verdict));
+        table_add_text(table, verdict);
     }
     char sure[96] = "", scale[96] = "";
     if (!isnan(limit.least)) {
@@ -196,13 +188,9 @@ bool branches_table(const Results *results, Table *table)
     }
     int count;
     BranchRow *rows = make_rows(results, &count);
-    *table = (Table){.title = mem_strdup("Largest batch without loss")};
-    table_add_column(table, "Branched at update", true);
-    table_add_column(table, "Batch", true);
-    table_add_column(table, "Tokens per update", true);
-    table_add_column(table, "Loss", true);
-    table_add_column(table, "Against the smallest", true);
-    table_add_column(table, "Verdict", false);
+    table_begin(
+        table, mem_strdup("Largest batch without loss"),
+        "#Branched at update|#Batch|#Tokens per update|#Loss|#Against the smallest|Verdict");
     Results trunk = {0};
     char *folder = io_join(results->dir, "trunk");
     bool has_trunk = results_is_experiment(folder) && results_read(&trunk, folder) == 0;

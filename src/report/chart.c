@@ -83,7 +83,6 @@ static char *name_of(const Chart *chart, const Results *results, int configurati
     const Result *run = results_first(results, configuration);
     Page text = {0};
     const Metric *by = &chart->series;
-    page_put_bytes(&text, "", 0);
     if (results_have_peers(results) && !is_configuration(&chart->x) && !is_configuration(by)) {
         append(&text, "", peer_title(run->peer));
     }
@@ -101,7 +100,7 @@ static char *name_of(const Chart *chart, const Results *results, int configurati
             append(&text, varying->option, setting);
         }
     }
-    return text.text;
+    return page_end(&text);
 }
 
 /* Two configurations at one place that are not told apart. */
@@ -140,7 +139,6 @@ static bool by_rank(const Chart *chart)
 static char *settings_text(const Results *results, const Result *run, int axis, bool others)
 {
     Page text = {0};
-    page_put_bytes(&text, "", 0);
     if (others && results_have_peers(results)) {
         append(&text, "", peer_title(run->peer));
     }
@@ -151,7 +149,7 @@ static char *settings_text(const Results *results, const Result *run, int axis, 
             append(&text, varying->option, setting);
         }
     }
-    return text.text;
+    return page_end(&text);
 }
 
 static int distinct(const Slots *slots, bool places)
@@ -257,16 +255,13 @@ static Estimate slot_estimate(const Metric *metric, const Results *results, cons
     if (slot->rank < 0) {
         return metric_estimate(metric, results, slot->configuration);
     }
-    Estimate estimate = {.mean = 0, .half = NAN};
+    Mean mean = {0};
     const Result *run = NULL;
     while ((run = results_next(results, slot->configuration, run)) != NULL) {
-        double value =
-            run->state == RUN_DONE ? metric_value(metric, results, run, slot->rank) : NAN;
-        estimate.mean += isnan(value) ? 0 : value;
-        estimate.count += !isnan(value);
+        bool done = run->state == RUN_DONE;
+        mean_add(&mean, done ? metric_value(metric, results, run, slot->rank) : NAN);
     }
-    estimate.mean = estimate.count > 0 ? estimate.mean / estimate.count : NAN;
-    return estimate;
+    return (Estimate){mean_value(mean), NAN, mean.count};
 }
 
 /* x of a line: of a setting, known also of runs that failed, or a mean of what was measured. */

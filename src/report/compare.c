@@ -22,10 +22,8 @@ typedef struct {
 
 static void begin(Table *table, const char *a, const char *b)
 {
-    *table = (Table){.title = mem_format("%s against %s", b, a)};
-    table_add_column(table, "Configuration", false);
+    table_begin(table, mem_format("%s against %s", b, a), "Configuration|Quantity");
     strcpy(table->heads[0].name, "configuration");
-    table_add_column(table, "Quantity", false);
     table_add_column(table, a, true);
     table_add_column(table, b, true);
     table_add_column(table, "Difference", true);
@@ -35,7 +33,7 @@ static void begin(Table *table, const char *a, const char *b)
 static void add_row(Table *table, const char *const cells[COLUMNS])
 {
     for (int i = 0; i < COLUMNS; i++) {
-        table_add_cell(table, mem_strdup(cells[i]));
+        table_add_text(table, cells[i]);
     }
 }
 
@@ -58,8 +56,8 @@ static void compare_metric(Comparison *both, const char *name, int in_a, int in_
     if (of_a.count == 0 && of_b.count == 0) {
         return;
     }
-    Estimate a = estimate_of(of_a.values, of_a.count), b = estimate_of(of_b.values, of_b.count);
-    Welch welch = welch_test(of_a.values, of_a.count, of_b.values, of_b.count);
+    Estimate a = samples_estimate(&of_a), b = samples_estimate(&of_b);
+    Welch welch = samples_welch(&of_a, &of_b);
     Phrase judgement = findings_judgement(&welch);
     char *a_text = estimate_text(&metric, a), *b_text = estimate_text(&metric, b);
     Phrase difference = difference_text(&metric, a.mean, b.mean);

@@ -148,31 +148,23 @@ static void add_charts(Content *content)
 
 static void list_runs(const Results *results, Table *table)
 {
-    table->title = mem_strdup("Runs");
-    table_add_column(table, "Run", false);
-    table_add_column(table, "Configuration", false);
-    table_add_column(table, "Repeat", true);
-    table_add_column(table, "State", false);
-    table_add_column(table, "Seconds", true);
-    table_add_column(table, "Reason", false);
+    table_begin(table, mem_strdup("Runs"), "Run|Configuration|#Repeat|State|#Seconds|Reason");
     for (int i = 0; i < results->count; i++) {
         const Result *run = &results->runs[i];
-        double seconds = json_number(run->entry, "seconds");
-        table_add_cell(table, mem_strdup(run->id));
-        table_add_cell(table, mem_strdup(run->label));
+        table_add_text(table, run->id);
+        table_add_text(table, run->label);
         table_add_value(table, mem_format("%d", run->repeat + 1), run->repeat + 1);
-        table_add_cell(table, mem_strdup(run_state_name(run->state)));
-        table_add_value(table, isnan(seconds) ? mem_strdup("") : mem_format("%.1f", seconds),
-                        seconds);
-        table_add_cell(table, mem_strdup(run->reason));
+        table_add_text(table, run_state_name(run->state));
+        table_add_number(table, "%.1f", json_number(run->entry, "seconds"));
+        table_add_text(table, run->reason);
     }
 }
 
 static void add_fact(Table *table, const char *label, const char *value)
 {
     if (value[0] != '\0') {
-        table_add_cell(table, mem_strdup(label));
-        table_add_cell(table, mem_strdup(value));
+        table_add_text(table, label);
+        table_add_text(table, value);
     }
 }
 
@@ -205,9 +197,7 @@ static void list_facts(const Results *results, Table *table)
     const cJSON *json = results->json;
     const char *recipe = json_text(json, "recipe"), *told = json_text(json, "command");
     char text[160];
-    table->title = mem_strdup("How it was made");
-    table_add_column(table, "", false);
-    table_add_column(table, "", false);
+    table_begin(table, mem_strdup("How it was made"), "||");
     if (told != NULL) {
         add_fact(table, "Command", told);
     } else if (recipe != NULL) {

@@ -1,6 +1,5 @@
 #include "report/document.h"
 
-#include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "report/blocks.h"
@@ -116,22 +115,17 @@ static void put_shares(Page *json, const cJSON *list, const char *number, const 
 
 static void put_checks(Page *json, const cJSON *checks)
 {
-    Table table = {.title = mem_strdup("Checks of the run by itself")};
+    Table table;
     const cJSON *check;
-    table_add_column(&table, "Check", false);
-    table_add_column(&table, "Verdict", false);
-    table_add_column(&table, "Rule", false);
-    table_add_column(&table, "Expected", true);
-    table_add_column(&table, "Found", true);
+    table_begin(&table, mem_strdup("Checks of the run by itself"),
+                "Check|Verdict|Rule|#Expected|#Found");
     cJSON_ArrayForEach(check, checks)
     {
-        double expected = json_number(check, "expected"), found = json_number(check, "found");
-        table_add_cell(&table, mem_strdup(json_text_or(check, "name", "")));
-        table_add_cell(&table, mem_strdup(json_text_or(check, "verdict", "")));
-        table_add_cell(&table, mem_strdup(json_text_or(check, "rule", "")));
-        table_add_value(&table, isnan(expected) ? mem_strdup("") : mem_format("%.6g", expected),
-                        expected);
-        table_add_value(&table, isnan(found) ? mem_strdup("") : mem_format("%.6g", found), found);
+        table_add_text(&table, json_text_or(check, "name", ""));
+        table_add_text(&table, json_text_or(check, "verdict", ""));
+        table_add_text(&table, json_text_or(check, "rule", ""));
+        table_add_number(&table, "%.6g", json_number(check, "expected"));
+        table_add_number(&table, "%.6g", json_number(check, "found"));
     }
     if (table.rows > 0) {
         block_begin_details(json, "Checks");
@@ -169,7 +163,7 @@ static void run_document(const Results *results, Page *json)
                "memory (MiB)", 1.0 / (1 << 20));
     put_checks(json, json_find(run->run, "summary.checks"));
     block_begin_details(json, "Options");
-    block_options(json, (const Result *const[]){run}, 1);
+    block_options(json, run);
     block_end_details(json);
     close_document(json);
     table_free(&facts);
@@ -198,44 +192,5 @@ int report_document(const char *dir, Page *json)
         run_document(&results, json);
     }
     results_free(&results);
-    return code;
-}
-
-/* --- several runs --- */
-
-int compare_document(const char *const *dirs, int count, Page *json)
-{
-    Results all = {.runs = mem_zalloc((size_t)count + 1, sizeof *all.runs),
-                   .configurations = count};
-    Results *each = mem_zalloc((size_t)count + 1, sizeof *each);
-    const Result **runs = mem_zalloc((size_t)count + 1, sizeof *runs);
-    int code = 0;
-    for (int i = 0; code == 0 && i < count; i++) {
-        bool experiment;
-        code = results_read_any(&each[i], dirs[i], &experiment);
-        if (code == 0 && experiment) {
-            code =
-                err_set(ERR_INPUT, "%s: an experiment; give directories of single runs", dirs[i]);
-        }
-        if (code == 0) {
-            all.runs[i] = each[i].runs[0];
-            all.runs[i].configuration = i;
-            all.runs[i].label = each[i].dir;
-            runs[i] = &all.runs[i];
-            all.count++;
-        }
-    }
-    if (code == 0) {
-        open_document(json, "Runs side by side", "");
-        block_curves(json, &all);
-        block_options(json, runs, count);
-        close_document(json);
-    }
-    for (int i = 0; i < count; i++) {
-        results_free(&each[i]);
-    }
-    free(runs);
-    free(each);
-    free(all.runs);
     return code;
 }

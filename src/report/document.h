@@ -6,9 +6,5 @@
  * Long curves are thinned (blocks.h). */
 int report_document(const char *dir, Page *json);
 
-/* Adds that of several runs side by side: their curves, and the options in which they differ.
- * ERR_INPUT naming the first that is no run directory. */
-int compare_document(const char *const *dirs, int count, Page *json);
-
 /* Writes folder/report.html, one file that shows the document without a request to anything. */
 int document_save_html(const Page *json, const char *title, const char *folder);

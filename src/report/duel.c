@@ -114,7 +114,7 @@ int duel_judge(const Results *results, Duel *duel)
 
 /* --- in words --- */
 
-const char *duel_word(const Duel *duel)
+static const char *duel_word(const Duel *duel)
 {
     static const char *const words[] = {[SEQUENTIAL_OPEN] = "open",
                                         [SEQUENTIAL_LOWER] = "better",
@@ -195,13 +195,8 @@ static cJSON *side_json(const Results *results, const Duel *duel, int side)
     }
     json_put_item(object, "val_losses", losses);
     json_put_whole(object, "diverged", duel->diverged[side]);
-    json_put_or_null(object, "tokens", (Value){isfinite(duel->tokens[side]), duel->tokens[side]});
+    json_put_or_null(object, "tokens", value_finite(duel->tokens[side]));
     return object;
-}
-
-static void put_known(cJSON *object, const char *name, double number)
-{
-    json_put_or_null(object, name, (Value){isfinite(number), number});
 }
 
 cJSON *duel_json(const Results *results, const Duel *duel)
@@ -213,11 +208,11 @@ cJSON *duel_json(const Results *results, const Duel *duel)
     json_put_text(tree, "text", text);
     json_put_text(tree, "caution", caution);
     json_put_whole(tree, "pairs", duel->look.count);
-    put_known(tree, "difference", duel->look.mean);
-    put_known(tree, "low", duel->look.low);
-    put_known(tree, "high", duel->look.high);
-    put_known(tree, "p", duel->look.p);
-    put_known(tree, "tail", duel->test.tail);
+    json_put_or_null(tree, "difference", value_finite(duel->look.mean));
+    json_put_or_null(tree, "low", value_finite(duel->look.low));
+    json_put_or_null(tree, "high", value_finite(duel->look.high));
+    json_put_or_null(tree, "p", value_finite(duel->look.p));
+    json_put_or_null(tree, "tail", value_finite(duel->test.tail));
     json_put_number(tree, "error", duel->test.error);
     json_put_number(tree, "margin", duel->test.margin);
     json_put_whole(tree, "min_pairs", duel->test.least);
@@ -232,11 +227,8 @@ cJSON *duel_json(const Results *results, const Duel *duel)
 
 void duel_table(const Duel *duel, Table *table)
 {
-    table->title = mem_strdup("Pairs of the duel");
-    static const char *const heads[] = {"Pair", "A", "B", "B - A", "B - A so far", "low", "high"};
-    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
-        table_add_column(table, heads[i], true);
-    }
+    table_begin(table, mem_strdup("Pairs of the duel"),
+                "#Pair|#A|#B|#B - A|#B - A so far|#low|#high");
     double differences[SEQUENTIAL_MOST];
     for (int i = 0; i < duel->count; i++) {
         const DuelPair *pair = &duel->pairs[i];

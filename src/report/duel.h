@@ -31,16 +31,14 @@ int duel_judge(const Results *results, Duel *duel);
 /* Whether a run ended for a loss or a gradient that was not finite; message: its record's. */
 bool duel_diverged(RunState state, const char *message);
 
-/* The verdict as one word, for scripts: better, worse, none, undecided; open: not yet. */
-const char *duel_word(const Duel *duel);
-
 /* The verdict as a sentence; caller frees. */
 char *duel_sentence(const Duel *duel);
 
 /* What limits it: runs that diverged, budgets that differ; NULL: nothing. Caller frees. */
 char *duel_caution(const Duel *duel);
 
-/* For scripts; caller deletes. */
+/* For scripts, the verdict as one word: better, worse, none, undecided; open: not yet. Caller
+ * deletes. */
 cJSON *duel_json(const Results *results, const Duel *duel);
 
 /* Pair by pair, with the interval at each look, into a zeroed table. */

@@ -17,8 +17,8 @@ Finding *findings_add(Findings *findings, FindingKind kind, double rank)
         mem_realloc(findings->items, (size_t)findings->count + 1, sizeof *findings->items);
     Finding *finding = &findings->items[findings->count++];
     *finding = (Finding){.kind = kind, .rank = rank};
-    page_put_bytes(&finding->text, "", 0);
-    page_put_bytes(&finding->evidence, "", 0);
+    page_end(&finding->text); /* "" until something is put */
+    page_end(&finding->evidence);
     return finding;
 }
 
@@ -109,7 +109,7 @@ Estimate findings_estimate(const Results *results, int configuration, const char
 {
     Metric metric = metric_named(name);
     Samples samples = metric_samples(&metric, results, configuration, true);
-    return estimate_of(samples.values, samples.count);
+    return samples_estimate(&samples);
 }
 
 double findings_mean(const Results *results, int configuration, const char *name)
@@ -177,7 +177,6 @@ Phrase findings_name(const Results *results, int configuration, int without)
 {
     const Result *result = results_first(results, configuration);
     Page page = {0};
-    page_put_bytes(&page, "", 0);
     for (int i = 0; result != NULL && i < results->varying_count; i++) {
         const Varying *varying = &results->varying[i];
         const char *value = result_setting(result, varying->option);
@@ -217,7 +216,7 @@ Welch findings_welch(const char *name, const Results *results, int a, int b)
     Metric metric = metric_named(name);
     Samples of_a = metric_samples(&metric, results, a, true);
     Samples of_b = metric_samples(&metric, results, b, true);
-    return welch_test(of_a.values, of_a.count, of_b.values, of_b.count);
+    return samples_welch(&of_a, &of_b);
 }
 
 /* --- all rules --- */

@@ -80,12 +80,12 @@ static bool gather(const Results *results, int configuration, CurvePlace *progre
     *contender = (Contender){.configuration = configuration};
     for (const Result *run = NULL; (run = results_next(results, configuration, run)) != NULL;) {
         double loss = run->sound ? best_by(run, progress, limit) : NAN;
-        if (!isnan(loss) && losses->count < METRIC_MAX_SAMPLES) {
-            losses->values[losses->count++] = loss;
+        samples_add(losses, loss);
+        if (!isnan(loss)) {
             contender->global_batch = findings_number(results, run, -1, "global_batch");
         }
     }
-    contender->mean = estimate_of(losses->values, losses->count).mean;
+    contender->mean = samples_estimate(losses).mean;
     return losses->count > 0 && contender->global_batch > 0;
 }
 
@@ -139,8 +139,7 @@ static Verdict judge(const Results *results, const Result *first, CurvePlace *pr
     if (next != NULL) {
         verdict.best = best;
         verdict.next = next;
-        verdict.welch = welch_test(best->losses.values, best->losses.count, next->losses.values,
-                                   next->losses.count);
+        verdict.welch = samples_welch(&best->losses, &next->losses);
     }
     return verdict;
 }
@@ -400,41 +399,35 @@ void rule_probed_rates(const Results *results, Findings *findings)
 static double late_loss(const Result *run)
 {
     const CurveLine *line = &run->curve.train;
-    double sum = 0, last = line->count > 0 ? (double)line->points[line->count - 1].step : 0;
-    int count = 0;
+    double last = line->count > 0 ? (double)line->points[line->count - 1].step : 0;
+    Mean mean = {0};
     for (size_t i = line->count; i > 0 && (double)line->points[i - 1].step > 0.9 * last; i--) {
-        sum += line->points[i - 1].loss;
-        count++;
+        mean_add(&mean, line->points[i - 1].loss);
     }
-    return count >= LATE_LINES ? sum / count : json_number(run->run, "summary.train_loss");
+    return mean.count >= LATE_LINES ? mean_value(mean)
+                                    : json_number(run->run, "summary.train_loss");
 }
 
 /* Mean over the sound runs; NAN where there is none. */
 static double late_mean(const Results *results, int configuration)
 {
-    double sum = 0;
-    int count = 0;
+    Mean mean = {0};
     for (const Result *run = NULL; (run = results_next(results, configuration, run)) != NULL;) {
-        sum += run->sound ? late_loss(run) : 0;
-        count += run->sound;
+        mean_add(&mean, run->sound ? late_loss(run) : NAN);
     }
-    return count > 0 ? sum / count : NAN;
+    return mean_value(mean);
 }
 
 /* Of the validation loss over the training loss at the end; NAN where there is none, or repeats say
  * that it may be nothing. */
 static double late_gap(const Results *results, int configuration)
 {
-    double *gaps = mem_alloc(((size_t)results->count + 1) * sizeof *gaps);
-    int count = 0;
+    Samples gaps = {.count = 0};
     for (const Result *run = NULL; (run = results_next(results, configuration, run)) != NULL;) {
         double gap = json_number(run->run, "summary.val_loss") - late_loss(run);
-        if (run->sound && !isnan(gap)) {
-            gaps[count++] = gap;
-        }
+        samples_add(&gaps, run->sound ? gap : NAN);
     }
-    Estimate estimate = estimate_of(gaps, count);
-    free(gaps);
+    Estimate estimate = samples_estimate(&gaps);
     return estimate.mean < estimate.half ? NAN : estimate.mean;
 }
 

@@ -158,7 +158,7 @@ void rule_noise(const Results *results, Findings *findings)
     for (int i = 0; i < results->configurations; i++) {
         Samples samples = metric_samples(&speed, results, i, true);
         double least = INFINITY, most = -INFINITY;
-        double mean = estimate_of(samples.values, samples.count).mean;
+        double mean = samples_estimate(&samples).mean;
         for (int k = 0; k < samples.count; k++) {
             least = fmin(least, samples.values[k]);
             most = fmax(most, samples.values[k]);

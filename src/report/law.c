@@ -4,6 +4,7 @@
 #include "report/law.h"
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/rng.h"
 #include "report/statistics.h"
 
@@ -187,20 +188,6 @@ static Place search(const Problem *p)
     return best;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double quantile(double *sorted, int count, double part)
-{
-    double place = part * (count - 1);
-    int at = (int)place;
-    double rest = place - at;
-    return at + 1 < count ? (1 - rest) * sorted[at] + rest * sorted[at + 1] : sorted[count - 1];
-}
-
 static Law law_of(const Problem *p, const Place *place)
 {
     Law law = {.joint = p->joint};
@@ -338,8 +325,7 @@ bool law_fit(LawFit *fit, const LawPoint *points, int count, uint64_t seed)
         for (int i = 0; i < count; i++) {
             sizes[i] = fabs(p->z[i] - value_at(p, &best, i, slope));
         }
-        qsort(sizes, (size_t)count, sizeof *sizes, ascending);
-        double noise = 1.4826 * inflate * quantile(sizes, count, 0.5);
+        double noise = 1.4826 * inflate * clock_quantile(sizes, (size_t)count, 0.5);
         p->threshold = fmax(TUNING * noise, 1e-7);
         descend(p, &best);
     }
@@ -377,9 +363,8 @@ bool law_fit(LawFit *fit, const LawPoint *points, int count, uint64_t seed)
 
 static LawEstimate estimate(double value, double *resampled)
 {
-    qsort(resampled, LAW_RESAMPLES, sizeof *resampled, ascending);
-    return (LawEstimate){value, quantile(resampled, LAW_RESAMPLES, 0.025),
-                         quantile(resampled, LAW_RESAMPLES, 0.975)};
+    return (LawEstimate){value, clock_quantile(resampled, LAW_RESAMPLES, 0.025),
+                         clock_quantile(resampled, LAW_RESAMPLES, 0.975)};
 }
 
 LawEstimate law_term(const LawFit *fit, int term)

@@ -99,16 +99,14 @@ static Fitted *fit_results(const Results *results, char **problem)
 /* Mean loss over repeats of the configuration; NAN: a run is missing, or it is the largest. */
 static double mean_loss(const Results *results, int configuration, LawPoint *point)
 {
-    double sum = 0;
-    int count = 0;
+    Mean mean = {0};
     for (const Result *run = NULL; (run = results_next(results, configuration, run)) != NULL;) {
         if (is_largest(run) || !point_of(run, point)) {
             return NAN;
         }
-        sum += point->loss;
-        count++;
+        mean_add(&mean, point->loss);
     }
-    return count > 0 ? sum / count : NAN;
+    return mean_value(mean);
 }
 
 /* What is wrong with the sizes of a budget, added to the page: an optimum at the end of a range
@@ -233,19 +231,16 @@ static void add_estimate(Table *table, const char *format, LawEstimate estimate)
         char text[64];
         snprintf(text, sizeof text, format,
                  values[i]); // NOLINT(clang-diagnostic-format-nonliteral)
-        table_add_cell(table, mem_strdup(text));
+        table_add_text(table, text);
     }
 }
 
 static void terms_table(const Fitted *f, Table *table)
 {
-    table->title = mem_strdup("Scaling law");
-    table_add_column(table, "L(N, D) = E + A / N^alpha + B / D^beta", false);
-    table_add_column(table, "Estimate", true);
-    table_add_column(table, "low", true);
-    table_add_column(table, "high", true);
+    table_begin(table, mem_strdup("Scaling law"),
+                "L(N, D) = E + A / N^alpha + B / D^beta|#Estimate|#low|#high");
     for (int k = 0; k < LAW_TERMS; k++) {
-        table_add_cell(table, mem_strdup(term_names[k]));
+        table_add_text(table, term_names[k]);
         add_estimate(table, "%.4g", law_term(&f->fit, k));
     }
     table_add_note(table, mem_format("By %d runs, whose losses scatter about the law by %.2g %%; "
@@ -273,11 +268,8 @@ static void add_size(const Fitted *f, double flops, Table *table)
 
 static void sizes_table(const Results *results, const Fitted *f, Table *table)
 {
-    static const char *const heads[] = {"FLOP", "Best size", "low", "high", "Tokens", "Loss"};
-    table->title = mem_strdup("Best size for a budget");
-    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
-        table_add_column(table, heads[i], true);
-    }
+    table_begin(table, mem_strdup("Best size for a budget"),
+                "#FLOP|#Best size|#low|#high|#Tokens|#Loss");
     const cJSON *law = json_get(results->json, "law"), *budget;
     cJSON_ArrayForEach(budget, json_get(law, "budgets"))
     {
@@ -304,32 +296,25 @@ static cJSON *load_prediction(const Results *results)
     return tree;
 }
 
-/* Loss of the largest run; NAN: it is not done. *count runs of it. */
-static double what_came(const Results *results, int *count)
+/* Loss of the largest run; NAN: it is not done. */
+static double what_came(const Results *results)
 {
-    double sum = 0;
-    *count = 0;
+    Mean mean = {0};
     for (int i = 0; i < results->count; i++) {
         LawPoint point;
         if (is_largest(&results->runs[i]) && point_of(&results->runs[i], &point)) {
-            sum += point.loss;
-            ++*count;
+            mean_add(&mean, point.loss);
         }
     }
-    return *count > 0 ? sum / *count : NAN;
+    return mean_value(mean);
 }
 
 static void prediction_table(const Results *results, const Fitted *f, const cJSON *tree,
                              Table *table)
 {
-    static const char *const heads[] = {"Parameters", "Tokens", "Predicted loss",
-                                        "low",        "high",   "What came"};
-    table->title = mem_strdup("The largest run");
-    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
-        table_add_column(table, heads[i], true);
-    }
-    int count;
-    double came = what_came(results, &count);
+    table_begin(table, mem_strdup("The largest run"),
+                "#Parameters|#Tokens|#Predicted loss|#low|#high|#What came");
+    double came = what_came(results);
     LawEstimate loss = {json_number(tree, "loss.value"), json_number(tree, "loss.low"),
                         json_number(tree, "loss.high")};
     table_add_cell(table, mem_format("%.0f", json_number(tree, "parameters")));
@@ -375,8 +360,7 @@ int law_tables(const Results *results, Table tables[LAW_TABLES], char **problem)
 void rule_law(const Results *results, Findings *findings)
 {
     cJSON *tree = law_is(results) ? load_prediction(results) : NULL;
-    int count;
-    double came = what_came(results, &count), low = json_number(tree, "loss.low"),
+    double came = what_came(results), low = json_number(tree, "loss.low"),
            high = json_number(tree, "loss.high");
     if (tree != NULL && !isnan(came) && !json_is_true(tree, "run_was_begun")) {
         bool held = came >= low && came <= high;

@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "config/config.h"
-#include "record/names.h"
+#include "record/reader.h"
 #include "report/scaling.h"
 
 #include <math.h>
@@ -271,13 +271,8 @@ static double value_memory_kind(MetricQuery q)
 
 static double value_checks(MetricQuery q)
 {
-    const cJSON *checks = json_find(q.result->run, "summary.checks"), *check;
-    int count = 0;
-    cJSON_ArrayForEach(check, checks)
-    {
-        count += strcmp(json_text_or(check, "verdict", ""), q.of) == 0;
-    }
-    return cJSON_IsArray(checks) ? count : NAN;
+    const cJSON *run = q.result->run;
+    return cJSON_IsArray(json_find(run, "summary.checks")) ? record_checks(run, q.of) : NAN;
 }
 
 static double value_option(MetricQuery q)
@@ -490,10 +485,7 @@ Samples metric_samples(const Metric *metric, const Results *results, int configu
     Samples samples = {.count = 0};
     for (const Result *run = NULL; (run = results_next(results, configuration, run)) != NULL;) {
         bool counts = sound ? run->sound : run->state == RUN_DONE;
-        double value = counts ? metric_value(metric, results, run, -1) : NAN;
-        if (!isnan(value) && samples.count < METRIC_MAX_SAMPLES) {
-            samples.values[samples.count++] = value;
-        }
+        samples_add(&samples, counts ? metric_value(metric, results, run, -1) : NAN);
     }
     return samples;
 }
@@ -501,7 +493,7 @@ Samples metric_samples(const Metric *metric, const Results *results, int configu
 Estimate metric_estimate(const Metric *metric, const Results *results, int configuration)
 {
     Samples samples = metric_samples(metric, results, configuration, false);
-    return estimate_of(samples.values, samples.count);
+    return samples_estimate(&samples);
 }
 
 /* --- text --- */

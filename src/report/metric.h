@@ -43,11 +43,6 @@ double metric_value(const Metric *metric, const Results *results, const Result *
 char *metric_text(const Metric *metric, const Results *results, const Result *result, int rank);
 
 /* The known values in the runs of a configuration that are done or, with `sound`, sound. */
-#define METRIC_MAX_SAMPLES 256
-typedef struct {
-    double values[METRIC_MAX_SAMPLES];
-    int count;
-} Samples;
 Samples metric_samples(const Metric *metric, const Results *results, int configuration, bool sound);
 
 /* Mean over the repeats of a configuration that are done, the half-width of its 95 % confidence

@@ -226,20 +226,12 @@ static void name_run(const Results *results, Result *result)
 
 /* --- a run's own files --- */
 
-static bool has_file(const char *dir, const char *name)
-{
-    char *path = io_join(dir, name);
-    bool exists = io_exists(path);
-    free(path);
-    return exists;
-}
-
 /* A broken record is a missing one; so is one that a newer pacer wrote, but that is worth a
  * word. */
 static cJSON *load_optional(const char *folder, const char *name)
 {
     cJSON *tree = NULL;
-    if (has_file(folder, name) && record_load(folder, name, &tree) != 0) {
+    if (io_has(folder, name) && record_load(folder, name, &tree) != 0) {
         log_warn("%s", err_message());
     }
     return tree;
@@ -269,17 +261,6 @@ static void read_ranks(Result *result, const char *folder)
     }
 }
 
-static bool is_sound(const Result *result)
-{
-    const cJSON *check;
-    bool sound = result->state == RUN_DONE;
-    cJSON_ArrayForEach(check, json_find(result->run, "summary.checks"))
-    {
-        sound = sound && strcmp(json_text_or(check, "verdict", ""), "fail") != 0;
-    }
-    return sound;
-}
-
 /* Points of a curve; 0: any number. */
 static size_t most_points(const Results *results)
 {
@@ -296,7 +277,7 @@ static void read_files(const Results *results, Result *result)
     result->run = result->run != NULL ? result->run : load_optional(folder, RECORD_RUN);
     result->settings = settings_of(result, json_get(result->entry, "settings"));
     result->config = settings_of(result, json_get(result->run, "config"));
-    result->sound = is_sound(result);
+    result->sound = result->state == RUN_DONE && record_checks(result->run, "fail") == 0;
     name_run(results, result);
     read_ranks(result, folder);
     if (curve_read(&result->curve, folder, most_points(results)) != 0) {
@@ -535,13 +516,13 @@ static int read_run(Results *results, const char *run_dir)
 
 bool results_is_experiment(const char *dir)
 {
-    return has_file(dir, RECORD_EXPERIMENT);
+    return io_has(dir, RECORD_EXPERIMENT);
 }
 
 int results_kind(const char *dir, bool *experiment)
 {
     *experiment = results_is_experiment(dir);
-    return *experiment || has_file(dir, RECORD_RUN)
+    return *experiment || io_has(dir, RECORD_RUN)
                ? 0
                : err_set(ERR_INPUT,
                          "%s: neither a run (run.json) nor an experiment (experiment.json)", dir);

@@ -166,13 +166,11 @@ static char *value_of_fact(const cJSON *run, const Fact *fact)
 
 void run_facts(const cJSON *run, Table *table)
 {
-    *table = (Table){.title = mem_strdup("Summary")};
-    table_add_column(table, "", false);
-    table_add_column(table, "", false);
+    table_begin(table, mem_strdup("Summary"), "||");
     for (size_t i = 0; i < FACT_COUNT; i++) {
         char *value = value_of_fact(run, &facts[i]);
         if (value != NULL) {
-            table_add_cell(table, mem_strdup(facts[i].label));
+            table_add_text(table, facts[i].label);
             table_add_cell(table, value);
         }
     }

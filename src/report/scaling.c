@@ -74,9 +74,9 @@ bool result_is_oversubscribed(const Result *result)
     if (result_setting_number(result, "ranks") == 1) {
         return false;
     }
+    static const char *const yes[] = {"on", "true", "yes", "1", NULL};
     const char *value = result_setting(result, "oversubscribe");
-    if (value != NULL && (strcmp(value, "on") == 0 || strcmp(value, "true") == 0 ||
-                          strcmp(value, "yes") == 0 || strcmp(value, "1") == 0)) {
+    if (value != NULL && metric_is_one_of(value, yes)) {
         return true;
     }
     const cJSON *check;
@@ -126,17 +126,12 @@ static double seconds_per_token(const Result *result, RankChoice choice)
 
 static double baseline_seconds(const Results *results, const Result *result, RankChoice choice)
 {
-    int count = 0;
-    double sum = 0;
+    Mean mean = {0};
     for (const Result *run = baseline_of(results, result); run != NULL;
          run = results_next(results, run->configuration, run)) {
-        double seconds = run->sound ? seconds_per_token(run, choice) : NAN;
-        if (!isnan(seconds)) {
-            sum += seconds;
-            count++;
-        }
+        mean_add(&mean, run->sound ? seconds_per_token(run, choice) : NAN);
     }
-    return count > 0 ? sum / count : NAN;
+    return mean_value(mean);
 }
 
 static double speedup(const Results *results, const Result *result, RankChoice choice)

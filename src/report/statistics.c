@@ -132,3 +132,13 @@ Welch welch_test(const double *a, int a_count, const double *b, int b_count)
     welch.p = student_tail(welch.t, welch.freedom);
     return welch;
 }
+
+Estimate samples_estimate(const Samples *samples)
+{
+    return estimate_of(samples->values, samples->count);
+}
+
+Welch samples_welch(const Samples *a, const Samples *b)
+{
+    return welch_test(a->values, a->count, b->values, b->count);
+}

@@ -83,19 +83,43 @@ void table_add_column(Table *table, const char *title, bool numeric)
     snprintf(head->title, sizeof head->title, "%s", title);
 }
 
+void table_begin(Table *table, char *title, const char *columns)
+{
+    *table = (Table){.title = title};
+    while (*columns != '\0') {
+        bool numeric = *columns == '#';
+        size_t length = strcspn(columns += numeric, "|");
+        char *head = mem_format("%.*s", (int)length, columns);
+        table_add_column(table, head, numeric);
+        free(head);
+        columns += length + (columns[length] == '|');
+    }
+}
+
 void table_add_cell(Table *table, char *text)
 {
     table_add_value(table, text, NAN);
 }
 
+void table_add_text(Table *table, const char *text)
+{
+    table_add_value(table, mem_strdup(text), NAN);
+}
+
+void table_add_number(Table *table, const char *format, double value)
+{
+    char text[64] = "";
+    if (!isnan(value)) {
+        snprintf(text, sizeof text, format, value); // NOLINT(clang-diagnostic-format-nonliteral)
+    }
+    table_add_value(table, mem_strdup(text), value);
+}
+
 void table_add_value(Table *table, char *text, double value)
 {
     size_t count = (size_t)table->cell_count;
-    if ((count & (count - 1)) == 0) { /* full at powers of two */
-        size_t room = count == 0 ? 1 : 2 * count;
-        table->cells = mem_realloc(table->cells, room, sizeof *table->cells);
-        table->values = mem_realloc(table->values, room, sizeof *table->values);
-    }
+    table->cells = mem_double(table->cells, count, sizeof *table->cells);
+    table->values = mem_double(table->values, count, sizeof *table->values);
     table->cells[count] = text[0] != '\0' ? mem_format("%.*s", CELL_MOST, text) : mem_strdup(DASH);
     table->values[count] = value;
     table->cell_count++;

@@ -12,7 +12,7 @@ typedef struct {
     Metric *heads;  /* of the columns; those that are no text are aligned to the right */
     char **cells;   /* row-major, rows x columns, plain text; a dash where a value is missing */
     double *values; /* of the cells, to sort by; NAN: text, or missing */
-    char **notes; /* below the table, such as runs that are no measurement of scaling; plain text */
+    char **notes;   /* below the table, such as what is no measurement of scaling; plain text */
     int note_count;
 } Table;
 
@@ -21,11 +21,15 @@ typedef struct {
  * be freed then. */
 int table_make(const Results *results, const cJSON *entry, Table *table);
 
-/* A table made by hand, beginning with a zeroed one: columns, then cells, row by row. Both of the
- * latter take text; table_add_note leaves out what is there already. */
+/* A table made by hand: its title, which it takes, and columns, "Run|#Repeat|State", those of
+ * numbers with a sign in front; then cells, row by row, which take text but for table_add_text.
+ * table_add_note leaves out what is there already. */
+void table_begin(Table *table, char *title, const char *columns);
 void table_add_column(Table *table, const char *title, bool numeric);
 void table_add_cell(Table *table, char *text);
-void table_add_value(Table *table, char *text, double value); /* a cell of a number */
+void table_add_text(Table *table, const char *text);
+void table_add_value(Table *table, char *text, double value);          /* a cell of a number */
+void table_add_number(Table *table, const char *format, double value); /* NAN: missing */
 void table_add_note(Table *table, char *text);
 
 /* "1.25 k +- 0.02 k", or the mean alone. Caller frees. */
