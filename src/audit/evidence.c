@@ -31,6 +31,22 @@ void evidence_add(Evidence *evidence, const Fact *fact)
     evidence->fact_count++;
 }
 
+void evidence_add_settings(Evidence *evidence, const double settings[Q_LAST_SETTING + 1], int line,
+                           int record)
+{
+    for (int q = 1; q <= Q_LAST_SETTING; q++) {
+        if (settings[q] > 0) {
+            evidence_add(evidence, &(Fact){.quantity = (Quantity)q,
+                                           .number = number_exact(settings[q]),
+                                           .line = line,
+                                           .record = record,
+                                           .column = -1,
+                                           .rank = -1,
+                                           .moment = -1});
+        }
+    }
+}
+
 static int by_record(const void *left, const void *right)
 {
     const Fact *a = left, *b = right;

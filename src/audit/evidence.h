@@ -65,6 +65,9 @@ void evidence_free(Evidence *evidence);
 /* Parts of evidence_read. */
 int evidence_record(Evidence *evidence, const Record *record); /* its index */
 void evidence_add(Evidence *evidence, const Fact *fact);
+/* The settings above 0 as facts of a record. */
+void evidence_add_settings(Evidence *evidence, const double settings[Q_LAST_SETTING + 1], int line,
+                           int record);
 void evidence_finish(Evidence *evidence);
 /* Reads the table whose header is line `header`; returns the index of the first line behind it. */
 int evidence_read_table(Evidence *evidence, int header, int section);

@@ -399,6 +399,12 @@ Number number_add(Number a, Number b)
     return (Number){.value = a.value + b.value, .low = a.low + b.low, .high = a.high + b.high};
 }
 
+Number number_map(Number number, double (*rising)(double))
+{
+    return (Number){
+        .value = rising(number.value), .low = rising(number.low), .high = rising(number.high)};
+}
+
 Number number_share(Number number)
 {
     bool bare = number.unit == UNIT_NONE && number.value > 2;

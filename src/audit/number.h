@@ -60,6 +60,7 @@ Number number_exact(double value);
 Number number_multiply(Number a, Number b);
 Number number_divide(Number a, Number b);
 Number number_add(Number a, Number b);
+Number number_map(Number number, double (*rising)(double));
 
 /* A share of 1, also where it is written as a number of per cent without the sign: 41.2. */
 Number number_share(Number number);

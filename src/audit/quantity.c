@@ -237,6 +237,15 @@ void phrase_make(const char *text, size_t size, char phrase[PHRASE_SIZE])
     phrase[used] = '\0';
 }
 
+bool next_word(const char **list, const char **word, size_t *length)
+{
+    *word = *list;
+    *length = (size_t)(strchrnul(*list, '|') - *list);
+    bool there = **list != '\0';
+    *list += *length + ((*list)[*length] == '|');
+    return there;
+}
+
 static bool unit_fits(Kind kind, Unit unit, bool needs_unit)
 {
     static const Kind kinds[] = {
@@ -266,14 +275,13 @@ static Quantity named(const Names *names, const char *name, size_t size, Unit un
         }
     }
     for (int q = 1; q < Q_COUNT; q++) {
-        for (const char *alias = rows[q].aliases; *alias != '\0';) {
-            size_t length = (size_t)(strchrnul(alias, '|') - alias);
+        const char *aliases = rows[q].aliases, *alias;
+        for (size_t length; next_word(&aliases, &alias, &length);) {
             bool needs_unit = alias[0] == '!';
             if (length - needs_unit == size && memcmp(alias + needs_unit, name, size) == 0 &&
                 unit_fits(rows[q].kind, unit, needs_unit)) {
                 return (Quantity)q;
             }
-            alias += length + (alias[length] == '|');
         }
     }
     return Q_NONE;
@@ -302,19 +310,17 @@ static const char supposed[] =
 char *phrase_find(const char *phrase, const char *words, size_t *length)
 {
     char *at = NULL;
-    while (*words != '\0' && at == NULL) {
-        *length = (size_t)(strchrnul(words, '|') - words);
-        at = memmem(phrase, strlen(phrase), words, *length);
-        words += *length + (words[*length] == '|');
+    for (const char *word; at == NULL && next_word(&words, &word, length);) {
+        at = memmem(phrase, strlen(phrase), word, *length);
     }
     return at;
 }
 
 bool word_is_one_of(const char *word, size_t size, const char *list)
 {
-    for (size_t length; *list != '\0'; list += length + (list[length] == '|')) {
-        length = (size_t)(strchrnul(list, '|') - list);
-        if (length == size && strncasecmp(word, list, size) == 0) {
+    const char *one;
+    for (size_t length; next_word(&list, &one, &length);) {
+        if (length == size && strncasecmp(word, one, size) == 0) {
             return true;
         }
     }

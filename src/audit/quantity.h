@@ -98,6 +98,9 @@ bool quantity_is_time(Quantity quantity);
 /* " batch size " from "**Batch-Size**"; at most PHRASE_SIZE - 1 characters. */
 void phrase_make(const char *text, size_t size, char phrase[PHRASE_SIZE]);
 
+/* The next of the words between bars; false: there is none. *list moves behind it. */
+bool next_word(const char **list, const char **word, size_t *length);
+
 /* Where the first of the phrases " a | b " that is there stands in the phrase; NULL. */
 char *phrase_find(const char *phrase, const char *words, size_t *length);
 

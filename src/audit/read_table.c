@@ -231,15 +231,6 @@ static void add_fact(const Table *table, Quantity quantity, unsigned marks, Numb
                                           .call = call});
 }
 
-static void add_settings(const Table *table, const double settings[], int line, int record)
-{
-    for (int q = 1; q <= Q_LAST_SETTING; q++) {
-        if (settings[q] > 0) {
-            add_fact(table, (Quantity)q, 0, number_exact(settings[q]), line, record, -1, -1, false);
-        }
-    }
-}
-
 static void append_label(char label[RECORD_LABEL_SIZE], const char *cell)
 {
     size_t used = strlen(label), length = strnlen(cell, RECORD_LABEL_SIZE);
@@ -298,10 +289,10 @@ static void read_row(const Table *table, char **cells, int count, int line)
         if (record < 0 || other) {
             record = open_record(table, line, table->log || table->by_rank ? "" : label);
             table->evidence->records[record].sum = sum;
-            add_settings(table, settings, line, record);
+            evidence_add_settings(table->evidence, settings, line, record);
             group = column->identified ? column->settings : NULL;
             if (group != NULL) {
-                add_settings(table, group, line, record);
+                evidence_add_settings(table->evidence, group, line, record);
             }
         }
         int found = read_cell(cells[i], column, numbers);
@@ -455,7 +446,7 @@ int evidence_read_table(Evidence *evidence, int header, int section)
                           : run        ? open_record(&table, line + 1, header_cells[i])
                                        : -1;
                 if (runs[i] >= 0) {
-                    add_settings(&table, table.columns[i].settings, header + 1, runs[i]);
+                    evidence_add_settings(evidence, table.columns[i].settings, header + 1, runs[i]);
                 }
             }
             opened = true;

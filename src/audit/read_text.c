@@ -401,15 +401,7 @@ static void read_text(Reader *reader, const Line *line, int number)
                                 .line = number,
                                 .around = reader->current,
                                 .supposed = evidence->records[reader->current].supposed});
-        for (int q = 1; q <= Q_LAST_SETTING; q++) {
-            if (scope.settings[q] > 0) {
-                evidence_add(evidence, &(Fact){.quantity = (Quantity)q,
-                                               .number = number_exact(scope.settings[q]),
-                                               .line = number,
-                                               .column = -1,
-                                               .rank = -1});
-            }
-        }
+        evidence_add_settings(evidence, scope.settings, number, record);
     }
     bool sentence = prose && !named && evidence->fact_count > before;
     reader->paragraph = sentence ? record : prose && !line->item ? reader->paragraph : -1;
@@ -446,17 +438,7 @@ static void read_heading(Reader *reader, const Line *line, int number)
     reader->rank = -1;
     double settings[Q_LAST_SETTING + 1] = {0};
     evidence_label(&evidence->names, line->text, settings);
-    for (int q = 1; q <= Q_LAST_SETTING; q++) {
-        if (settings[q] > 0) {
-            evidence_add(evidence, &(Fact){.quantity = (Quantity)q,
-                                           .number = number_exact(settings[q]),
-                                           .line = number,
-                                           .record = reader->current,
-                                           .column = -1,
-                                           .rank = -1,
-                                           .moment = -1});
-        }
-    }
+    evidence_add_settings(evidence, settings, number, reader->current);
     phrase_make(line->text, strlen(line->text), reader->context);
 }
 

@@ -13,9 +13,7 @@ static bool exp_of_loss(const Evidence *evidence, int record, Quantity perplexit
     for (int i = 0; i < count && outcome->stated != NULL; i++) {
         const Fact *loss = relation_measured(evidence, record, losses[i]);
         if (loss != NULL && loss->number.value < 50 && !(loss->marks & MARK_MEAN)) {
-            Number power = {.value = exp(loss->number.value),
-                            .low = exp(loss->number.low),
-                            .high = exp(loss->number.high)};
+            Number power = number_map(loss->number, exp);
             outcome->agrees |= number_agrees(power, outcome->stated->number, 0.002);
             applies = true;
             SAY(outcome, "perplexity %.6g is stated; exp(%.6g) = %.6g",

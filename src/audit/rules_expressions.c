@@ -52,9 +52,7 @@ static Number parse_atom(Parser *parser, int depth)
             parser->operators++;
             number = parse_atom(parser, depth + 1);
             parser->failed |= !(number.low > 0);
-            return (Number){.value = functions[i].apply(number.value),
-                            .low = functions[i].apply(number.low),
-                            .high = functions[i].apply(number.high)};
+            return number_map(number, functions[i].apply);
         }
     }
     if (parser->at < parser->end && *parser->at == '(' && depth < 8) {

@@ -310,12 +310,11 @@ static bool is_followed_by(const char *text, const ScanItem *item, const char *w
 {
     char after[PHRASE_SIZE];
     phrase_make(text + item->end, 40, after);
-    while (*words != '\0') {
-        size_t length = (size_t)(strchrnul(words, '|') - words);
-        if (strncmp(after, words, length) == 0) {
+    const char *word;
+    for (size_t length; next_word(&words, &word, &length);) {
+        if (strncmp(after, word, length) == 0) {
             return is_plain(&item->number) && item->number.unit == UNIT_NONE;
         }
-        words += length + (words[length] == '|');
     }
     return false;
 }
@@ -417,14 +416,8 @@ void sentence_note_perplexity(const Paragraph *paragraph, Perplexities *all)
             a->value > 20) {
             continue;
         }
-        bool good = false; /* some programs count in bits */
-        for (int bits = 0; bits < 2; bits++) {
-            double scale = bits ? log(2) : 1;
-            Number power = {.value = exp(scale * a->value),
-                            .low = exp(scale * a->low),
-                            .high = exp(scale * a->high)};
-            good |= number_agrees(power, *b, 0.01);
-        }
+        bool good = number_agrees(number_map(*a, exp), *b, 0.01) ||
+                    number_agrees(number_map(*a, exp2), *b, 0.01); /* some count in bits */
         all->agree += good;
         all->disagree += !good;
         all->bare |= !good && bare;
