@@ -279,20 +279,12 @@ int link_measure(Comm *comm, Backend *backend, MeasuredLink *link)
     return code;
 }
 
-/* NULL when nothing is to be stored. */
 static char *link_path(const Backend *backend, CeilingKey *key)
 {
     Machine machine;
-    if (!cache_in_use()) {
-        return NULL;
-    }
     machine_describe(&machine, NULL);
     ceilings_key(key, &machine, backend);
-    char *name = mem_format("link-%.40s-%.60s-%016llx.json", key->host, key->device,
-                            (unsigned long long)io_hash(key, sizeof *key));
-    char *path = cache_path(name);
-    free(name);
-    return path;
+    return ceilings_path("link", key);
 }
 
 int link_store(const MeasuredLink *link, const Backend *backend)

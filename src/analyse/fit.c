@@ -94,13 +94,6 @@ int64_t fit_accum(const FitSpace *space, const FitCandidate *candidate)
     return space->sequences / candidate->batch;
 }
 
-static int set_whole(Config *cfg, const char *name, int64_t value)
-{
-    char text[32];
-    snprintf(text, sizeof text, "%lld", (long long)value);
-    return config_set(cfg, name, text);
-}
-
 int fit_settings(const Config *cfg, const FitSpace *space, const FitCandidate *c, Config *out)
 {
     config_copy(out, cfg);
@@ -110,9 +103,9 @@ int fit_settings(const Config *cfg, const FitSpace *space, const FitCandidate *c
         code = config_set(out, option->name, option->choices[c->value[i]]);
     }
     if (code == 0 && space->split) {
-        code = set_whole(out, "batch", c->batch);
+        code = config_set_whole(out, "batch", c->batch);
         if (code == 0 && cfg->global_batch == 0) { /* else accum follows */
-            code = set_whole(out, "accum", fit_accum(space, c));
+            code = config_set_whole(out, "accum", fit_accum(space, c));
         }
     }
     return code != 0 ? code : config_check(out);

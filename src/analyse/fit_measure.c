@@ -208,11 +208,8 @@ static void conclude(FitFound *found, Lesson *lesson, bool copies, OpTimes *time
     }
     op_times_free(&own);
     op_uses_free(&uses);
-    double *whole = lesson->whole;
-    size_t repeats = (size_t)lesson->repeats;
-    double half = clock_quantile(whole, repeats, 0.75) - clock_quantile(whole, repeats, 0.25);
-    found->spread = fmax(found->spread, half / (2 * clock_quantile(whole, repeats, 0.5)));
-    found->steps += (int)repeats;
+    found->spread = fmax(found->spread, clock_spread(lesson->whole, (size_t)lesson->repeats));
+    found->steps += (int)lesson->repeats;
 }
 
 static int measure(const Search *search, const Run *run, OpTimes *times)

@@ -10,6 +10,7 @@
 #include "analyse/profile.h"
 
 #include "base/assert.h"
+#include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
 
@@ -282,12 +283,8 @@ static RankClock describe_clock(const Comm *comm, int64_t start_ns)
 {
     RankClock clock = {.start_ns = start_ns};
     snprintf(clock.host, sizeof clock.host, "%s", comm_host(comm));
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
-    if (file == NULL || fgets(clock.boot, sizeof clock.boot, file) == NULL) {
+    if (io_read_start("/proc/sys/kernel/random/boot_id", clock.boot, sizeof clock.boot) == 0) {
         snprintf(clock.boot, sizeof clock.boot, "of rank %d", comm_rank(comm));
-    }
-    if (file != NULL) {
-        fclose(file);
     }
     struct stat space;
     clock.space = stat("/proc/self/ns/time", &space) == 0 ? (uint64_t)space.st_ino : 0;

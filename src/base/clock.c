@@ -52,6 +52,12 @@ double clock_quantile(double *samples, size_t n, double p)
     return samples[low] + (position - (double)low) * (samples[high] - samples[low]);
 }
 
+double clock_spread(double *samples, size_t n)
+{
+    double between = clock_quantile(samples, n, 0.75) - clock_quantile(samples, n, 0.25);
+    return between / (2 * clock_quantile(samples, n, 0.5));
+}
+
 const char *clock_duration(double seconds, char text[CLOCK_DURATION_SIZE])
 {
     if (!(seconds < 1e9)) {

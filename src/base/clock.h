@@ -15,6 +15,9 @@ void clock_stamp(char text[CLOCK_STAMP_SIZE]);
 /* The p-quantile (0 <= p <= 1) of n samples, linearly interpolated. Sorts samples in place. */
 double clock_quantile(double *samples, size_t n, double p);
 
+/* Half of what lies between their quartiles, over the median. Sorts samples in place. */
+double clock_spread(double *samples, size_t n);
+
 /* "850 ms", "12.3 s", "4 min 05 s", "3 h 20 min", into text. */
 #define CLOCK_DURATION_SIZE 32
 const char *clock_duration(double seconds, char text[CLOCK_DURATION_SIZE]);

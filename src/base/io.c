@@ -123,6 +123,17 @@ int io_read_all(const char *path, size_t limit, char **data, size_t *size)
     return 0;
 }
 
+size_t io_read_start(const char *path, char *text, size_t size)
+{
+    FILE *file = fopen(path, "re");
+    size_t got = file != NULL ? fread(text, 1, size - 1, file) : 0;
+    text[got] = '\0';
+    if (file != NULL) {
+        fclose(file);
+    }
+    return got;
+}
+
 static int write_fully(int file, const uint8_t *data, size_t size)
 {
     while (size > 0) {

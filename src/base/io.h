@@ -35,6 +35,10 @@ int io_open_regular(const char *path, int *file, struct stat *info);
  * <(command). */
 int io_read_all(const char *path, size_t limit, char **data, size_t *size);
 
+/* The beginning of a file, such as one of /proc: as much as `text` holds with a NUL behind it. How
+ * many bytes; 0: none can be read. */
+size_t io_read_start(const char *path, char *text, size_t size);
+
 /* Replaces path with these bytes as one event: temporary file beside it, fsync, rename, fsync of
  * the folder. A reader sees the old content or the new, never a part; on failure the old file
  * stays. */

@@ -1,6 +1,7 @@
 #include "base/mem.h"
 
 #include "base/err.h"
+#include "base/io.h"
 
 #include <cjson/cJSON.h>
 #include <inttypes.h>
@@ -104,30 +105,20 @@ void *mem_try_aligned(size_t bytes)
 /* The number in a one-value file of the system, or 0. */
 static size_t read_number(const char *path)
 {
-    FILE *file = fopen(path, "r");
-    uintmax_t value = 0;
-    if (file != NULL) {
-        if (fscanf(file, "%" SCNuMAX, &value) != 1) {
-            value = 0;
-        }
-        fclose(file);
-    }
-    return (size_t)value;
+    char text[64];
+    uintmax_t value;
+    io_read_start(path, text, sizeof text);
+    return sscanf(text, "%" SCNuMAX, &value) == 1 ? (size_t)value : 0;
 }
 
 size_t mem_available(void)
 {
-    size_t available = 0;
-    FILE *file = fopen("/proc/meminfo", "r");
-    if (file != NULL) {
-        char line[256];
-        size_t kib;
-        while (fgets(line, sizeof line, file) != NULL) {
-            if (sscanf(line, "MemAvailable: %zu kB", &kib) == 1) {
-                available = kib * 1024;
-            }
-        }
-        fclose(file);
+    char text[1024];
+    size_t kib, available = 0;
+    io_read_start("/proc/meminfo", text, sizeof text);
+    const char *line = strstr(text, "MemAvailable:");
+    if (line != NULL && sscanf(line, "MemAvailable: %zu kB", &kib) == 1) {
+        available = kib * 1024;
     }
     size_t limit = read_number("/sys/fs/cgroup/memory.max");
     size_t used = read_number("/sys/fs/cgroup/memory.current");
@@ -139,15 +130,10 @@ size_t mem_available(void)
 
 size_t mem_resident(void)
 {
-    size_t pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (file != NULL) {
-        if (fscanf(file, "%*s %zu", &pages) != 1) {
-            pages = 0;
-        }
-        fclose(file);
-    }
-    return pages * (size_t)sysconf(_SC_PAGESIZE);
+    char text[128];
+    size_t pages;
+    io_read_start("/proc/self/statm", text, sizeof text);
+    return sscanf(text, "%*s %zu", &pages) == 1 ? pages * (size_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
 size_t mem_peak_resident(void)

@@ -1,5 +1,6 @@
 #include "base/process.h"
 
+#include "base/io.h"
 #include "base/mem.h"
 
 #include <ctype.h>
@@ -12,15 +13,11 @@
 
 bool process_stat(pid_t pid, ProcessStat *out)
 {
-    char path[64], text[1024] = "";
+    char path[64], text[1024];
     int parent = 0;
     *out = (ProcessStat){.pid = pid};
     snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
-    FILE *file = fopen(path, "r");
-    if (file != NULL) {
-        text[fread(text, 1, sizeof text - 1, file)] = '\0';
-        fclose(file);
-    }
+    io_read_start(path, text, sizeof text);
     /* Fields 3, 4 and 22. The second is the program's name in parentheses, which may hold anything.
      */
     const char *name_end = strrchr(text, ')');

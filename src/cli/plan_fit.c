@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/page.h"
 #include "base/show.h"
 #include "cli/commands.h"
 #include "cli/fit.h"
@@ -33,15 +34,13 @@ const char *fit_value_name(const FitFound *found, const FitCandidate *c, int axi
 
 char *fit_settings_text(const FitFound *found, const FitCandidate *c)
 {
-    char *text = mem_format("--batch %lld --accum %lld", (long long)c->batch,
-                            (long long)fit_accum(&found->space, c));
+    Page text = {0};
+    page_put(&text, "--batch %lld --accum %lld", (long long)c->batch,
+             (long long)fit_accum(&found->space, c));
     for (int i = 0; i < found->space.axis_count; i++) {
-        char *longer = mem_format("%s --%s %s", text, found->space.axes[i].option->name,
-                                  fit_value_name(found, c, i));
-        free(text);
-        text = longer;
+        page_put(&text, " --%s %s", found->space.axes[i].option->name, fit_value_name(found, c, i));
     }
-    return text;
+    return page_end(&text);
 }
 
 static bool fit_copies(const FitFound *found)

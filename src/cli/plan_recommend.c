@@ -31,13 +31,6 @@ typedef struct {
     int64_t seq;   /* of the last candidate that was opened */
 } Search;
 
-static int set_whole(Config *cfg, const char *name, int64_t value)
-{
-    char text[32];
-    snprintf(text, sizeof text, "%lld", (long long)value);
-    return config_set(cfg, name, text);
-}
-
 static const char *choice_name(const char *option, int choice)
 {
     return config_find(option)->choices[choice];
@@ -50,9 +43,9 @@ static int settings_of(const Config *cfg, const Candidate *c, int64_t accum, int
     config_copy(out, cfg);
     int code = config_set(out, "global-batch", "0");
     code = code != 0 ? code : config_set(out, "noise-scale", "off"); /* of no interest here */
-    code = code != 0 ? code : set_whole(out, "batch", c->batch);
-    code = code != 0 ? code : set_whole(out, "accum", accum);
-    code = code != 0 ? code : set_whole(out, "ranks", ranks);
+    code = code != 0 ? code : config_set_whole(out, "batch", c->batch);
+    code = code != 0 ? code : config_set_whole(out, "accum", accum);
+    code = code != 0 ? code : config_set_whole(out, "ranks", ranks);
     code = code != 0 ? code : config_set(out, "attention", choice_name("attention", c->attention));
     code = code != 0 ? code : config_set(out, "recompute", choice_name("recompute", c->recompute));
     out->recommend = false;
@@ -106,9 +99,7 @@ static int time_steps(Bench *bench, Candidate *c)
     c->state = CANDIDATE_MEASURED;
     c->micro_s = clock_quantile(micro, (size_t)count, 0.5);
     c->last_s = c->micro_s + clock_quantile(update, (size_t)count, 0.5);
-    c->spread =
-        (clock_quantile(whole, (size_t)count, 0.75) - clock_quantile(whole, (size_t)count, 0.25)) /
-        (2 * clock_quantile(whole, (size_t)count, 0.5));
+    c->spread = clock_spread(whole, (size_t)count);
     return 0;
 }
 

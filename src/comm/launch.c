@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/process.h"
@@ -124,19 +125,17 @@ static int count_cores(void)
         return 0;
     }
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        char path[96];
+        char path[96], text[64];
         int first = -1;
         if (!CPU_ISSET(cpu, &allowed)) {
             continue;
         }
         snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list",
                  cpu);
-        FILE *file = fopen(path, "r");
-        if (file == NULL) {
+        if (io_read_start(path, text, sizeof text) == 0) {
             return 0;
         }
-        cores += fscanf(file, "%d", &first) == 1 && first == cpu;
-        fclose(file);
+        cores += sscanf(text, "%d", &first) == 1 && first == cpu;
     }
     return cores;
 }

@@ -202,6 +202,13 @@ int config_set(Config *cfg, const char *name, const char *text)
     return option == NULL ? ERR_INPUT : option_assign(cfg, option, text, source);
 }
 
+int config_set_whole(Config *cfg, const char *name, int64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    return config_set(cfg, name, text);
+}
+
 int config_get(const Config *cfg, const char *name, char **text)
 {
     const Option *option = option_lookup(cfg, name, (Source){ORIGIN_PROGRAM, NULL, 0});

@@ -360,6 +360,7 @@ int config_load_line(Config *cfg, const char *options);
 
 /* Sets one option from text, as the command line would. config_check afterwards. */
 int config_set(Config *cfg, const char *name, const char *text);
+int config_set_whole(Config *cfg, const char *name, int64_t value);
 
 /* The value of one option as text that config_set reads back; caller frees *text. ERR_INPUT as
  * config_set for an option that the command does not take. */

@@ -155,13 +155,12 @@ const Ceiling *ceilings_get(const Ceilings *c, const char *name)
 
 /* --- the file --- */
 
-/* NULL when nothing is to be stored. The name is for people; the hash tells keys apart. */
-static char *path_of(const CeilingKey *key)
+char *ceilings_path(const char *what, const CeilingKey *key)
 {
     if (!cache_in_use()) {
         return NULL;
     }
-    char *name = mem_format("ceilings-%.40s-%.60s-%016llx.json", key->host, key->device,
+    char *name = mem_format("%s-%.40s-%.60s-%016llx.json", what, key->host, key->device,
                             (unsigned long long)io_hash(key, sizeof *key));
     char *path = cache_path(name);
     free(name);
@@ -218,7 +217,7 @@ static bool stored(const cJSON *tree, const char *name, double *value, char date
 bool ceilings_find(const CeilingKey *key, const char *name, double *value,
                    char date[CLOCK_STAMP_SIZE])
 {
-    char *path = path_of(key);
+    char *path = ceilings_path("ceilings", key);
     cJSON *tree = load(path, key);
     bool found = stored(tree, name, value, date);
     cJSON_Delete(tree);
@@ -264,7 +263,7 @@ static void put_best(cJSON *tree, const Ceilings *c)
 
 int ceilings_store(Ceilings *c)
 {
-    char *path = path_of(&c->key);
+    char *path = ceilings_path("ceilings", &c->key);
     if (path == NULL) {
         return 0;
     }

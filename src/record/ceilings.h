@@ -41,6 +41,10 @@ typedef struct {
 
 void ceilings_key(CeilingKey *key, const Machine *machine, const Backend *backend);
 
+/* Where something that was measured is kept; NULL: nothing is to be. The name is for people, its
+ * hash tells keys apart. Caller frees. */
+char *ceilings_path(const char *what, const CeilingKey *key);
+
 /* On a GPU: products in f32 and bf16, copies in its memory and from and to the host's, launches.
  * On a processor: sgemm and copies, with one thread and with all of the backend's, each for
  * about half of `seconds`. machine is described; sensors may be NULL. 0, or the code of a

@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/io.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -20,43 +21,33 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-/* The value of the first line "key : value" of a file, without surrounding blanks; false: none. */
+/* The value of the first line "key : value" at the start of a file, without surrounding blanks;
+ * false: none. */
 static bool find_line(const char *path, const char *key, char *value, size_t size)
 {
-    FILE *file = fopen(path, "r");
-    bool found = false;
-    char line[512];
-    while (file != NULL && !found && fgets(line, sizeof line, file) != NULL) {
+    char text[4096], *rest = text;
+    io_read_start(path, text, sizeof text);
+    for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
         char *colon = strchr(line, ':');
         if (colon != NULL && strncmp(line, key, strlen(key)) == 0) {
-            char *from = colon + 1;
-            while (isspace((unsigned char)*from)) {
-                from++;
-            }
+            const char *from = colon + 1 + strspn(colon + 1, " \t");
             size_t length = strlen(from);
             while (length > 0 && isspace((unsigned char)from[length - 1])) {
                 length--;
             }
             snprintf(value, size, "%.*s", (int)length, from);
-            found = length > 0;
+            return length > 0;
         }
     }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return found;
+    return false;
 }
 
 /* The numbers at the start of a file of the control group; "max" is no number. Returns how many. */
 static int read_limits(const char *path, double *first, double *second)
 {
-    FILE *file = fopen(path, "r");
-    int count = 0;
-    if (file != NULL) {
-        count = fscanf(file, "%lf %lf", first, second);
-        fclose(file);
-    }
-    return count;
+    char text[128];
+    io_read_start(path, text, sizeof text);
+    return sscanf(text, "%lf %lf", first, second);
 }
 
 void machine_describe(Machine *machine, const char *simd)

@@ -1,11 +1,13 @@
 #include "record/process.h"
 
+#include "base/io.h"
 #include "base/json.h"
 #include "base/process.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -55,21 +57,18 @@ ProcessLife process_life(const cJSON *process, const char *host)
     return ended || (recorded > 0 && stat.start != recorded) ? PROCESS_GONE : PROCESS_ALIVE;
 }
 
+/* Of a line "VmRSS:   1234 kB". */
+static int64_t bytes_of(const char *text, const char *name)
+{
+    const char *line = strstr(text, name);
+    return line != NULL ? 1024 * strtoll(line + strlen(name), NULL, 10) : 0;
+}
+
 void process_memory(const cJSON *process, int64_t *now, int64_t *most)
 {
-    *now = *most = 0;
-    char path[64], line[256];
+    char path[64], text[4096];
     snprintf(path, sizeof path, "/proc/%.0f/status", json_number(process, "pid"));
-    FILE *file = fopen(path, "r");
-    long long kib;
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        if (sscanf(line, "VmRSS: %lld", &kib) == 1) {
-            *now = (int64_t)kib * 1024;
-        } else if (sscanf(line, "VmHWM: %lld", &kib) == 1) {
-            *most = (int64_t)kib * 1024;
-        }
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
+    io_read_start(path, text, sizeof text);
+    *now = bytes_of(text, "VmRSS:");
+    *most = bytes_of(text, "VmHWM:");
 }
