@@ -41,6 +41,12 @@ static bool answers(const Config *cfg, const Option *option)
     return origin_is_given(kind_of(cfg, option)) && !is_zero(cfg, option);
 }
 
+/* Notes that the option's value follows from others. */
+static void mark_derived(Config *cfg, const char *name)
+{
+    cfg->origin[option_index(config_find(name))] = (Origin){ORIGIN_DERIVED, 0};
+}
+
 /* Leaves at most one of the named options given, or fails. */
 static int settle(Config *cfg, const char *const *names, int count, const char *all)
 {
@@ -60,9 +66,8 @@ static int settle(Config *cfg, const char *const *names, int count, const char *
         }
         if (answers(cfg, option) && kind_of(cfg, option) == strongest) {
             char place[CONFIG_ORIGIN_SIZE];
-            return source_error(option_source(cfg, option), option->name,
-                                " and %s (%s) are both given; give one of %s", winner->name,
-                                config_origin(cfg, winner->name, place), all);
+            return option_error(cfg, option->name, " and %s (%s) are both given; give one of %s",
+                                winner->name, config_origin(cfg, winner->name, place), all);
         }
         option_reset(cfg, option);
     }
@@ -73,8 +78,7 @@ const char *const config_lengths[] = {"steps", "tokens", "epochs", "flops", "min
 
 static int check_length(Config *cfg)
 {
-    const Option *steps = config_find("steps");
-    if (!option_taken_by(steps, cfg->command)) {
+    if (!option_taken_by(config_find("steps"), cfg->command)) {
         return 0;
     }
     int code = settle(cfg, config_lengths, 5, "steps, tokens, epochs, flops and minutes");
@@ -84,11 +88,10 @@ static int check_length(Config *cfg)
     if (cfg->steps == 0 && cfg->tokens == 0 && cfg->epochs == 0 && cfg->flops == 0 &&
         cfg->minutes == 0) {
         cfg->steps = DEFAULT_STEPS;
-        cfg->origin[option_index(steps)] = (Origin){ORIGIN_DERIVED, 0};
+        mark_derived(cfg, "steps");
     }
     if (cfg->steps > 0 && cfg->warmup > cfg->steps) {
-        const Option *warmup = config_find("warmup");
-        return source_error(option_source(cfg, warmup), warmup->name,
+        return option_error(cfg, "warmup",
                             " %" PRId64 ": longer than the whole run of %" PRId64 " steps",
                             cfg->warmup, cfg->steps);
     }
@@ -99,9 +102,8 @@ static int check_length(Config *cfg)
 static int check_ramp(Config *cfg)
 {
     const Option *ramp = config_find("batch-ramp"), *accum = config_find("accum");
-    Source source = option_source(cfg, ramp);
     if (cfg->recommend) {
-        return source_error(source, ramp->name,
+        return option_error(cfg, ramp->name,
                             ": recommend looks for one batch; leave one of the two out");
     }
     static const char *const others[] = {"accum", "global-batch", "minutes"};
@@ -111,7 +113,7 @@ static int check_ramp(Config *cfg)
         bool against =
             kind_of(cfg, other) > ORIGIN_PROGRAM && kind_of(cfg, other) >= kind_of(cfg, ramp);
         if (answers(cfg, other) && (i == 2 || against)) {
-            return source_error(source, ramp->name, " and %s are both given; %s", others[i],
+            return option_error(cfg, ramp->name, " and %s are both given; %s", others[i],
                                 i < 2 ? "the ramp says how large updates are: leave one out"
                                       : "where a share of the time begins is not known before: "
                                         "give steps, tokens, epochs or flops");
@@ -124,7 +126,7 @@ static int check_ramp(Config *cfg)
     int count;
     if (batch_ramp_parse(cfg->batch_ramp, marks, &count) != 0) {
         char *why = mem_strdup(err_message());
-        int code = source_error(source, ramp->name, ": %s", why);
+        int code = option_error(cfg, ramp->name, ": %s", why);
         free(why);
         return code;
     }
@@ -132,7 +134,7 @@ static int check_ramp(Config *cfg)
     for (int i = 0; i < count; i++) {
         int64_t sequences = marks[i].sequences;
         if (sequences % together != 0 || (double)(sequences / together) > accum->max) {
-            return source_error(source, ramp->name,
+            return option_error(cfg, ramp->name,
                                 ": %" PRId64 " is not a multiple of batch %" PRId64
                                 " x ranks %" PRId64 " (sequences per micro-step), or above %.0f "
                                 "times that; change one of them",
@@ -140,7 +142,7 @@ static int check_ramp(Config *cfg)
         }
     }
     cfg->accum = marks[0].sequences / together;
-    cfg->origin[option_index(accum)] = (Origin){ORIGIN_DERIVED, 0};
+    mark_derived(cfg, "accum");
     return 0;
 }
 
@@ -161,40 +163,39 @@ static int check_batch(Config *cfg)
         return 0;
     }
     int code = settle(cfg, names, 2, "accum and global-batch");
-    bool open = cfg->fit && !origin_is_given(kind_of(cfg, config_find("batch")));
+    bool open = cfg->fit && !config_is_set(cfg, "batch");
     if (code != 0 || cfg->global_batch == 0 || open) {
         return code;
     }
     if (cfg->global_batch % together != 0) {
-        return source_error(option_source(cfg, global_batch), global_batch->name,
+        return option_error(cfg, global_batch->name,
                             " %" PRId64 ": not a multiple of batch %" PRId64 " x ranks %" PRId64
                             " (sequences per micro-step); change one of them",
                             cfg->global_batch, cfg->batch, cfg->ranks);
     }
     cfg->accum = cfg->global_batch / together;
     if ((double)cfg->accum > accum->max) {
-        return source_error(option_source(cfg, global_batch), global_batch->name,
+        return option_error(cfg, global_batch->name,
                             " %" PRId64 ": needs accum %" PRId64 " at batch %" PRId64
                             ", above its limit; raise batch",
                             cfg->global_batch, cfg->accum, cfg->batch);
     }
-    cfg->origin[option_index(accum)] = (Origin){ORIGIN_DERIVED, 0};
+    mark_derived(cfg, "accum");
     return 0;
 }
 
 /* The option serves texts and exports, which come in different forms. */
 static int check_format(const Config *cfg)
 {
-    const Option *format = config_find("format");
-    bool given = origin_is_given(kind_of(cfg, format)) && cfg->format != CONFIG_FORMAT_AUTO;
+    bool given = config_is_set(cfg, "format") && cfg->format != CONFIG_FORMAT_AUTO;
     bool of_text = cfg->format == CONFIG_FORMAT_TEXT || cfg->format == CONFIG_FORMAT_JSONL;
     bool export = cfg->command == COMMAND_EXPORT;
     if (!given || of_text != export) {
         return 0;
     }
-    return source_error(
-        option_source(cfg, format), format->name, " %s: %s", format->choices[cfg->format],
-        export ? "an export is hf, gguf, csv or tensorboard" : "texts are read as text or jsonl");
+    return option_error(cfg, "format", " %s: %s", config_find("format")->choices[cfg->format],
+                        export ? "an export is hf, gguf, csv or tensorboard"
+                               : "texts are read as text or jsonl");
 }
 
 /* Whether an update has two gradients to compare: of micro-steps, ranks or sequences. */
@@ -204,8 +205,7 @@ static int check_noise(const Config *cfg)
         cfg->batch * cfg->accum * cfg->ranks > 1 || cfg->batch_ramp[0] != '\0') {
         return 0;
     }
-    const Option *option = config_find("noise-scale");
-    return source_error(option_source(cfg, option), option->name,
+    return option_error(cfg, "noise-scale",
                         ": an update of one sequence has one gradient alone, which does not tell "
                         "its noise; give batch 2 at least");
 }
@@ -213,24 +213,22 @@ static int check_noise(const Config *cfg)
 /* Ranks are in groups of this many. */
 static int check_shards(const Config *cfg)
 {
-    const Option *option = config_find("shard-group");
-    Source source = option_source(cfg, option);
     int64_t group = cfg->shard_group;
     if (group == 0) {
         return 0;
     }
     if (cfg->ddp < DDP_ZERO1) {
-        return source_error(source, option->name,
+        return option_error(cfg, "shard-group",
                             ": --ddp %s keeps nothing in parts; give zero1, "
                             "zero2 or zero3",
                             config_find("ddp")->choices[cfg->ddp]);
     }
     if (group == 1) {
-        return source_error(source, option->name,
+        return option_error(cfg, "shard-group",
                             " 1: one rank has no part; give 2 or more, or --ddp overlap");
     }
     if (cfg->ranks % group != 0) {
-        return source_error(source, option->name,
+        return option_error(cfg, "shard-group",
                             " %" PRId64 ": does not divide ranks %" PRId64
                             "; give a number that does, or 0 for all ranks",
                             group, cfg->ranks);
@@ -241,13 +239,11 @@ static int check_shards(const Config *cfg)
 /* A branch is as long as can be said before. */
 static int check_branch(const Config *cfg)
 {
-    const Option *option = config_find("branch-at");
     if (cfg->branch_at == 0) {
         return 0;
     }
-    Source source = option_source(cfg, option);
     if (cfg->batch_ramp[0] != '\0' || cfg->minutes > 0) {
-        return source_error(source, option->name,
+        return option_error(cfg, "branch-at",
                             " and %s exclude each other: its place is counted from the start",
                             cfg->minutes > 0 ? "minutes" : "batch-ramp");
     }
@@ -314,18 +310,15 @@ bool config_fit_is_open(const Config *cfg)
 /* --fit-also names what --fit may set, and goes with it. */
 static int check_fit(const Config *cfg)
 {
-    const Option *also = config_find("fit-also");
-    Source source = option_source(cfg, also);
     const char *list = cfg->fit_also, *word;
     if (list[0] != '\0' && !cfg->fit) {
-        return source_error(source, also->name, " goes with fit, which looks for settings");
+        return option_error(cfg, "fit-also", " goes with fit, which looks for settings");
     }
     if (cfg->command == COMMAND_PLAN && cfg->json[0] != '\0' && !cfg->fit) {
-        return source_error(option_source(cfg, config_find("json")), "json",
-                            " is written with fit alone; other plans are text");
+        return option_error(cfg, "json", " is written with fit alone; other plans are text");
     }
     if (cfg->fit && cfg->recommend) {
-        return source_error(option_source(cfg, config_find("fit")), "fit",
+        return option_error(cfg, "fit",
                             " keeps the update as it is, and recommend looks for another: leave "
                             "one out");
     }
@@ -343,7 +336,7 @@ static int check_fit(const Config *cfg)
         }
         if (!known) {
             char *own = mem_format("%.*s", (int)length, word);
-            int code = source_error(source, also->name, " %s: that it cannot set; it can %s",
+            int code = option_error(cfg, "fit-also", " %s: that it cannot set; it can %s",
                                     value_quote(own, quoted), names);
             free(own);
             return code;
@@ -359,11 +352,11 @@ static void take_start(Config *cfg)
     const ModelStart *start = config_start(cfg->model);
     if (cfg->lr < 0) {
         cfg->lr = cfg->init[0] != '\0' ? INIT_LR : start->lr;
-        cfg->origin[option_index(config_find("lr"))] = (Origin){ORIGIN_DERIVED, 0};
+        mark_derived(cfg, "lr");
     }
     if (cfg->batch < 0) {
         cfg->batch = start->batch;
-        cfg->origin[option_index(config_find("batch"))] = (Origin){ORIGIN_DERIVED, 0};
+        mark_derived(cfg, "batch");
     }
 }
 
@@ -376,13 +369,11 @@ int config_check(Config *cfg)
     }
     take_start(cfg);
     if (cfg->quiet && cfg->verbose) {
-        return source_error(option_source(cfg, config_find("verbose")), "verbose",
-                            " and quiet exclude each other");
+        return option_error(cfg, "verbose", " and quiet exclude each other");
     }
     if (cfg->min_lr > cfg->lr) {
-        return source_error(option_source(cfg, config_find("min-lr")), "min-lr",
-                            " %.15g: above lr %.15g, where the schedule starts", cfg->min_lr,
-                            cfg->lr);
+        return option_error(cfg, "min-lr", " %.15g: above lr %.15g, where the schedule starts",
+                            cfg->min_lr, cfg->lr);
     }
     int code = check_format(cfg);
     code = code != 0 ? code : check_length(cfg);

@@ -103,13 +103,10 @@ Source option_source(const Config *cfg, const Option *option)
 }
 
 /* "FILE:LINE: --name" as far as these are known, then the message. */
-int source_error(Source source, const char *name, const char *format, ...)
+static int place_error(Source source, const char *name, const char *format, va_list args)
 {
     char message[2048], line[16] = "";
-    va_list args;
-    va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
-    va_end(args);
     if (source.path == NULL) {
         const char *dashes = source.kind == ORIGIN_COMMAND_LINE ? "--" : "";
         return err_set(ERR_INPUT, "%s%s%s", dashes, name, message);
@@ -118,6 +115,24 @@ int source_error(Source source, const char *name, const char *format, ...)
         snprintf(line, sizeof line, ":%d", source.line);
     }
     return err_set(ERR_INPUT, "%s%s: %s%s", source.path, line, name, message);
+}
+
+int source_error(Source source, const char *name, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int code = place_error(source, name, format, args);
+    va_end(args);
+    return code;
+}
+
+int option_error(const Config *cfg, const char *name, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int code = place_error(option_source(cfg, config_find(name)), name, format, args);
+    va_end(args);
+    return code;
 }
 
 static const Option *unknown_option(const Config *cfg, const char *name, Source source)

@@ -48,6 +48,10 @@ Source option_source(const Config *cfg, const Option *option);
 int source_error(Source source, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The same for the named option, at the place where its present value came from. */
+int option_error(const Config *cfg, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* The option of that name, if cfg->command takes it. Otherwise NULL and a message that names the
  * nearest option or the commands that take it. */
 const Option *option_lookup(const Config *cfg, const char *name, Source source);
