@@ -8,6 +8,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "support/json_assert.h"
+#include "support/own_folder.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -20,28 +21,18 @@
 
 #include <cmocka.h>
 
-static char folder[64];
-
 /* A cache folder of its own for each test. */
 static int make_folder(void **state)
 {
-    (void)state;
-    strcpy(folder, "/tmp/pacer-ceilings-XXXXXX");
     unsetenv("PACER_TUNE");
     unsetenv("PACER_TUNE_CACHE");
-    return mkdtemp(folder) == NULL || setenv("XDG_CACHE_HOME", folder, 1) != 0;
+    return own_folder_make(state) != 0 || setenv("XDG_CACHE_HOME", own_folder, 1) != 0;
 }
 
-static int remove_folder(void **state)
-{
-    (void)state;
-    return io_remove_tree(folder);
-}
-
-/* The only file in the folder, or "" when there is none; caller frees. */
+/* The only file in the own_folder, or "" when there is none; caller frees. */
 static char *only_file(void)
 {
-    char *cache = io_join(folder, "pacer"), *found = NULL;
+    char *cache = io_join(own_folder, "pacer"), *found = NULL;
     DIR *list = opendir(cache);
     for (struct dirent *entry; list != NULL && (entry = readdir(list)) != NULL;) {
         if (entry->d_name[0] != '.') {
@@ -180,7 +171,7 @@ static void test_ceilings__cache_folder_follows_the_environment(void **state)
     (void)state;
     char *path = cache_path("a b/c.txt");
     char expected[128];
-    snprintf(expected, sizeof expected, "%s/pacer/a-b-c.txt", folder);
+    snprintf(expected, sizeof expected, "%s/pacer/a-b-c.txt", own_folder);
     assert_string_equal(path, expected);
     free(path);
     setenv("PACER_TUNE_CACHE", "/some/where/tune.txt", 1);
@@ -432,7 +423,7 @@ static void test_ceilings__what_does_not_fit_is_left_out(void **state)
     backend->close(backend);
 }
 
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, own_folder_remove)
 
 int main(void)
 {

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "support/data_files.h"
 #include "support/says.h"
 
 #include <inttypes.h>
@@ -307,9 +308,7 @@ static void test_config__one_answer_per_question(void **state)
     assert_true(cfg.accum == 8);
     config_free(&cfg);
 
-    const char *parent = getenv("TMPDIR");
-    char *folder = mem_format("%s/pacer-config-XXXXXX", parent != NULL ? parent : "/tmp");
-    assert_non_null(mkdtemp(folder));
+    char *folder = data_files_folder();
     /* The command line beats the file, also by another name for the same thing. */
     char *path = io_join(folder, "run.yaml"),
          *line = mem_format("--config %s --tokens 5k --accum 3 --seed 5", path);
@@ -321,8 +320,7 @@ static void test_config__one_answer_per_question(void **state)
     config_free(&cfg);
     free(line);
     free(path);
-    assert_int_equal(io_remove_tree(folder), 0);
-    free(folder);
+    data_files_remove(folder);
 }
 
 static void test_config__inherits_what_was_given(void **state)

@@ -2,6 +2,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "support/own_folder.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -17,22 +18,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-/* Most cases work in a fresh folder, *state. */
-static int make_folder(void **state)
-{
-    const char *parent = getenv("TMPDIR");
-    char *folder = mem_format("%s/pacer-base-XXXXXX", parent != NULL ? parent : "/tmp");
-    *state = folder;
-    return mkdtemp(folder) != NULL ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    int code = io_remove_tree(*state);
-    free(*state);
-    return code;
-}
 
 static void assert_content(const char *path, const void *expected, size_t expected_size)
 {
@@ -469,7 +454,8 @@ static void test_io__join_has_one_slash(void **state)
     }
 }
 
-#define FILE_TEST(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+/* Most cases work in a fresh folder, *state. */
+#define FILE_TEST(test) cmocka_unit_test_setup_teardown(test, own_folder_make, own_folder_remove)
 
 int main(void)
 {

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "support/own_folder.h"
 #include "support/run_record.h"
 
 #include <setjmp.h>
@@ -17,30 +18,16 @@
 
 #include <cmocka.h>
 
-static char *folder;
-
+/* Hundreds of files that are synced: better in memory. */
 static int make_folder(void **state)
 {
-    (void)state;
-    const char *base = getenv("TMPDIR");
-    if (base == NULL) { /* hundreds of files that are synced: better in memory */
-        base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-    }
-    folder = mem_format("%s/pacer-recheck-XXXXXX", base);
-    return mkdtemp(folder) != NULL ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    int code = io_remove_tree(folder);
-    free(folder);
-    return code;
+    setenv("TMPDIR", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", 0);
+    return own_folder_make(state);
 }
 
 static void recheck(Checks *checks)
 {
-    if (recheck_dir(folder, checks) != 0) {
+    if (recheck_dir(own_folder, checks) != 0) {
         fail_msg("%s", err_message());
     }
 }
@@ -100,7 +87,7 @@ static void test_recheck__sound_records_pass(void **state)
     };
     for (int ranks = 1; ranks <= 4; ranks++) {
         Checks checks;
-        run_record_write(folder, ranks);
+        run_record_write(own_folder, ranks);
         recheck(&checks);
         for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
             expect(&checks, all[i], CHECK_PASS);
@@ -114,7 +101,7 @@ static void test_recheck__sound_records_pass(void **state)
         assert_int_equal(checks.count, (int)(sizeof all / sizeof all[0]) + more);
         assert_int_equal(checks_status(&checks), 0);
         assert_true(find(&checks, "tokens")->found == 100.0 * 128 * ranks);
-        io_remove_tree(folder);
+        io_remove_tree(own_folder);
     }
 }
 
@@ -202,7 +189,7 @@ static const Fault faults[] = {
 static void plant(const Fault *fault)
 {
     if (fault->path == NULL) {
-        char *path = io_join(folder, fault->file);
+        char *path = io_join(own_folder, fault->file);
         assert_int_equal(unlink(path), 0);
         free(path);
     } else if (strcmp(fault->file, "metrics.jsonl") == 0) {
@@ -212,9 +199,9 @@ static void plant(const Fault *fault)
             assert_int_equal(sscanf(fault->json, "%15s", field), 1);
             value = strchr(fault->json, ' ') + 1;
         }
-        run_record_edit_line(folder, atol(fault->path), value != NULL ? field : NULL, value);
+        run_record_edit_line(own_folder, atol(fault->path), value != NULL ? field : NULL, value);
     } else {
-        run_record_edit(folder, fault->file, fault->path, fault->json);
+        run_record_edit(own_folder, fault->file, fault->path, fault->json);
     }
 }
 
@@ -224,7 +211,7 @@ static void test_recheck__each_planted_fault_is_found(void **state)
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         const Fault *fault = &faults[i];
         Checks checks;
-        run_record_write(folder, 3);
+        run_record_write(own_folder, 3);
         plant(fault);
         recheck(&checks);
         const Check *check = find(&checks, fault->check);
@@ -239,7 +226,7 @@ static void test_recheck__each_planted_fault_is_found(void **state)
         } else {
             expect_only(&checks, (const char *const[]){fault->check, "stored", NULL});
         }
-        io_remove_tree(folder);
+        io_remove_tree(own_folder);
     }
 }
 
@@ -248,8 +235,8 @@ static void test_recheck__a_stored_pass_that_fails_now_is_a_failure(void **state
 {
     (void)state;
     Checks checks;
-    run_record_write(folder, 1);
-    run_record_edit(folder, "run.json", "summary.tokens", "1");
+    run_record_write(own_folder, 1);
+    run_record_edit(own_folder, "run.json", "summary.tokens", "1");
     recheck(&checks);
     const Check *stored = find(&checks, "stored");
     assert_int_equal(stored->verdict, CHECK_FAIL);
@@ -257,7 +244,7 @@ static void test_recheck__a_stored_pass_that_fails_now_is_a_failure(void **state
     assert_int_equal(checks_status(&checks), ERR_CHECK);
     assert_string_equal(err_message(), "self-check failed: tokens, stored");
     /* The account of a run that says itself that it failed is no lie. */
-    run_record_edit(folder, "run.json", "summary.checks.0.verdict", "\"fail\"");
+    run_record_edit(own_folder, "run.json", "summary.checks.0.verdict", "\"fail\"");
     recheck(&checks);
     expect(&checks, "tokens", CHECK_FAIL);
     expect(&checks, "stored", CHECK_PASS);
@@ -267,10 +254,10 @@ static void test_recheck__missing_numbers_make_no_check(void **state)
 {
     (void)state;
     Checks checks;
-    run_record_write(folder, 1);
-    run_record_edit(folder, "run.json", "summary.mfu_measured", "null");
-    run_record_edit(folder, "run.json", "summary.peak_bytes", NULL);
-    run_record_edit(folder, "ranks/0.json", "gpu", "null");
+    run_record_write(own_folder, 1);
+    run_record_edit(own_folder, "run.json", "summary.mfu_measured", "null");
+    run_record_edit(own_folder, "run.json", "summary.peak_bytes", NULL);
+    run_record_edit(own_folder, "ranks/0.json", "gpu", "null");
     recheck(&checks);
     static const char *const gone[] = {"mfu", "flops", "memory", "throttled", "gpu_memory"};
     for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++) {
@@ -279,10 +266,11 @@ static void test_recheck__missing_numbers_make_no_check(void **state)
     /* ... but a verdict without its numbers is seen. */
     expect(&checks, "stored", CHECK_WARN);
     /* A number that was measured and is none fails. */
-    run_record_edit(folder, "run.json", "summary.note", "\"wall_s is NaN, mfu_measured is NaN\"");
+    run_record_edit(own_folder, "run.json", "summary.note",
+                    "\"wall_s is NaN, mfu_measured is NaN\"");
     recheck(&checks);
     expect(&checks, "flops", CHECK_FAIL);
-    run_record_edit(folder, "run.json", "summary.tok_s", "1e308");
+    run_record_edit(own_folder, "run.json", "summary.tok_s", "1e308");
     recheck(&checks);
     expect(&checks, "throughput", CHECK_FAIL);
 }
@@ -293,10 +281,10 @@ static void test_recheck__files_of_ranks_of_an_earlier_session_do_not_count(void
 {
     (void)state;
     Checks checks;
-    run_record_write(folder, 4);
-    char *ranks = io_join(folder, "ranks"), *kept = io_join(folder, "kept");
+    run_record_write(own_folder, 4);
+    char *ranks = io_join(own_folder, "ranks"), *kept = io_join(own_folder, "kept");
     assert_int_equal(rename(ranks, kept), 0);
-    run_record_write(folder, 2);
+    run_record_write(own_folder, 2);
     for (int rank = 2; rank < 4; rank++) {
         char *from = mem_format("%s/%d.json", kept, rank);
         char *to = mem_format("%s/%d.json", ranks, rank);
@@ -307,7 +295,7 @@ static void test_recheck__files_of_ranks_of_an_earlier_session_do_not_count(void
     recheck(&checks);
     expect_only(&checks, (const char *const[]){NULL});
     assert_true(find(&checks, "ranks")->found == 2);
-    run_record_edit(folder, "ranks/3.json", "ranks", "2");
+    run_record_edit(own_folder, "ranks/3.json", "ranks", "2");
     recheck(&checks);
     expect(&checks, "ranks", CHECK_FAIL);
     free(kept);
@@ -317,7 +305,7 @@ static void test_recheck__files_of_ranks_of_an_earlier_session_do_not_count(void
 /* Sixty steps of half the batch, resumed at 30 and 60; the second resume undid one at 80. */
 static void resumed_record(void)
 {
-    run_record_write(folder, 1);
+    run_record_write(own_folder, 1);
     for (long line = 1; line <= 13; line++) {
         long step = line == 1 ? 1 : line <= 6 ? 10 * (line - 1) : 10 * (line - 2);
         if (line == 7 || line == 13) { /* an evaluation */
@@ -326,26 +314,26 @@ static void resumed_record(void)
         long tokens = step <= 60 ? 64 * step : 64 * 60 + 128 * (step - 60);
         char text[32];
         snprintf(text, sizeof text, "%ld", tokens);
-        run_record_edit_line(folder, line, "tokens", text);
+        run_record_edit_line(own_folder, line, "tokens", text);
         if (step <= 60) {
-            run_record_edit_line(folder, line, "tok_s", "800");
+            run_record_edit_line(own_folder, line, "tok_s", "800");
         }
     }
-    run_record_edit(folder, "run.json", "resumed",
+    run_record_edit(own_folder, "run.json", "resumed",
                     "[{\"step\": 30}, {\"step\": 80}, {\"step\": 60}]");
-    run_record_edit(folder, "run.json", "summary.tokens", "8960");
-    run_record_edit(folder, "run.json", "summary.train_s", "3.2");
-    run_record_edit(folder, "run.json", "summary.phases.backward.exclusive_s", "0");
-    run_record_edit(folder, "run.json", "summary.phases.init.exclusive_s", "5");
-    run_record_edit(folder, "run.json", "summary.phases.init.total_s", "5");
-    run_record_edit(folder, "run.json", "summary.phases.init.mean_s", "5");
-    run_record_edit(folder, "run.json", "summary.phases.init.max_s", "5");
-    run_record_edit(folder, "ranks/0.json", "timers.backward.exclusive_s", "0");
-    run_record_edit(folder, "ranks/0.json", "timers.forward.exclusive_s", "1.5");
-    run_record_edit(folder, "ranks/0.json", "timers.init.exclusive_s", "6");
-    run_record_edit(folder, "ranks/0.json", "timers.init.total_s", "6");
-    run_record_edit(folder, "ranks/0.json", "timers.init.mean_s", "6");
-    run_record_edit(folder, "ranks/0.json", "timers.init.max_s", "6");
+    run_record_edit(own_folder, "run.json", "summary.tokens", "8960");
+    run_record_edit(own_folder, "run.json", "summary.train_s", "3.2");
+    run_record_edit(own_folder, "run.json", "summary.phases.backward.exclusive_s", "0");
+    run_record_edit(own_folder, "run.json", "summary.phases.init.exclusive_s", "5");
+    run_record_edit(own_folder, "run.json", "summary.phases.init.total_s", "5");
+    run_record_edit(own_folder, "run.json", "summary.phases.init.mean_s", "5");
+    run_record_edit(own_folder, "run.json", "summary.phases.init.max_s", "5");
+    run_record_edit(own_folder, "ranks/0.json", "timers.backward.exclusive_s", "0");
+    run_record_edit(own_folder, "ranks/0.json", "timers.forward.exclusive_s", "1.5");
+    run_record_edit(own_folder, "ranks/0.json", "timers.init.exclusive_s", "6");
+    run_record_edit(own_folder, "ranks/0.json", "timers.init.total_s", "6");
+    run_record_edit(own_folder, "ranks/0.json", "timers.init.mean_s", "6");
+    run_record_edit(own_folder, "ranks/0.json", "timers.init.max_s", "6");
 }
 
 static void test_recheck__sessions_with_other_batches(void **state)
@@ -356,8 +344,8 @@ static void test_recheck__sessions_with_other_batches(void **state)
     recheck(&checks);
     expect_only(&checks, (const char *const[]){NULL});
     assert_true(find(&checks, "throughput")->expected == 40 * 128);
-    run_record_edit(folder, "run.json", "summary.tokens", "8961");
-    run_record_edit_line(folder, 3, "tokens", "1281");
+    run_record_edit(own_folder, "run.json", "summary.tokens", "8961");
+    run_record_edit_line(own_folder, 3, "tokens", "1281");
     recheck(&checks);
     expect(&checks, "tokens", CHECK_FAIL);
     expect(&checks, "line_tokens", CHECK_FAIL);
@@ -365,13 +353,13 @@ static void test_recheck__sessions_with_other_batches(void **state)
     /* A run that went on from another one's checkpoint has no lines from before. */
     resumed_record();
     for (int i = 0; i < 8; i++) {
-        run_record_edit_line(folder, 1, NULL, NULL);
+        run_record_edit_line(own_folder, 1, NULL, NULL);
     }
     recheck(&checks);
     expect(&checks, "tokens", CHECK_PASS);
     expect(&checks, "line_tokens", CHECK_PASS);
     assert_null(checks_find(&checks, "first_loss"));
-    run_record_edit(folder, "run.json", "summary.tokens", "8959");
+    run_record_edit(own_folder, "run.json", "summary.tokens", "8959");
     recheck(&checks);
     expect(&checks, "tokens", CHECK_FAIL);
 }
@@ -380,20 +368,20 @@ static void test_recheck__runs_that_did_not_end(void **state)
 {
     (void)state;
     Checks checks;
-    run_record_write(folder, 2);
-    run_record_edit(folder, "run.json", "status", "\"stopped\"");
-    run_record_edit(folder, "run.json", "summary.steps", "103");
-    run_record_edit(folder, "run.json", "summary.tokens", "26368");
+    run_record_write(own_folder, 2);
+    run_record_edit(own_folder, "run.json", "status", "\"stopped\"");
+    run_record_edit(own_folder, "run.json", "summary.steps", "103");
+    run_record_edit(own_folder, "run.json", "summary.tokens", "26368");
     recheck(&checks);
     expect(&checks, "last_line", CHECK_PASS);
     expect(&checks, "tokens", CHECK_PASS);
     /* Killed: no summary, a torn line. */
-    run_record_edit(folder, "run.json", "status", "\"running\"");
+    run_record_edit(own_folder, "run.json", "status", "\"running\"");
     recheck(&checks); /* the ranks' files are those of the session before */
     expect(&checks, "tokens", CHECK_PASS);
     assert_null(checks_find(&checks, "ranks"));
-    run_record_edit(folder, "run.json", "summary", NULL);
-    char *path = io_join(folder, "metrics.jsonl");
+    run_record_edit(own_folder, "run.json", "summary", NULL);
+    char *path = io_join(own_folder, "metrics.jsonl");
     FILE *file = fopen(path, "a");
     fputs("{\"step\":110,\"tok", file);
     fclose(file);
@@ -438,23 +426,23 @@ static void test_recheck__damaged_records_are_refused_by_name(void **state)
     };
     Checks checks;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        run_record_write(folder, 1);
-        run_record_edit(folder, bad[i].file, bad[i].path, bad[i].json);
-        int code = recheck_dir(folder, &checks);
+        run_record_write(own_folder, 1);
+        run_record_edit(own_folder, bad[i].file, bad[i].path, bad[i].json);
+        int code = recheck_dir(own_folder, &checks);
         if (code != ERR_INPUT || strstr(err_message(), bad[i].says) == NULL) {
             fail_msg("%s = %s: %d, %s", bad[i].path, bad[i].json, code, err_message());
         }
         assert_int_equal(checks.count, 0);
     }
-    run_record_write(folder, 1);
-    run_record_edit_line(folder, 5, "ms", "\"fast\"");
-    assert_int_equal(recheck_dir(folder, &checks), ERR_INPUT);
+    run_record_write(own_folder, 1);
+    run_record_edit_line(own_folder, 5, "ms", "\"fast\"");
+    assert_int_equal(recheck_dir(own_folder, &checks), ERR_INPUT);
     assert_non_null(strstr(err_message(), "metrics.jsonl:5: \"ms\" is not a number"));
-    char *path = io_join(folder, "metrics.jsonl");
+    char *path = io_join(own_folder, "metrics.jsonl");
     assert_int_equal(io_write_atomic(path, "{}\n", 3), 0);
-    assert_int_equal(recheck_dir(folder, &checks), ERR_INPUT);
+    assert_int_equal(recheck_dir(own_folder, &checks), ERR_INPUT);
     assert_int_equal(io_write_atomic(path, "torn\n{\"step\":1}\n", 16), 0);
-    assert_int_equal(recheck_dir(folder, &checks), ERR_INPUT);
+    assert_int_equal(recheck_dir(own_folder, &checks), ERR_INPUT);
     assert_non_null(strstr(err_message(), "metrics.jsonl:1"));
     free(path);
     assert_int_equal(recheck_dir("/no/such/run", &checks), ERR_INPUT);
@@ -466,24 +454,25 @@ static void test_recheck__hostile_values_do_no_harm(void **state)
 {
     (void)state;
     Checks checks;
-    run_record_write(folder, 2);
-    run_record_edit(folder, "run.json", "config.ranks", "1000000000000000");
-    run_record_edit(folder, "run.json", "config.batch", "1000000000000000");
-    run_record_edit(folder, "run.json", "summary.steps", "-1e308");
-    run_record_edit(folder, "run.json", "resumed", "[{\"step\": 1000000000000000}]");
-    run_record_edit(folder, "ranks/0.json", "host", "\"a\\u001b[31m\\nb\"");
+    run_record_write(own_folder, 2);
+    run_record_edit(own_folder, "run.json", "config.ranks", "1000000000000000");
+    run_record_edit(own_folder, "run.json", "config.batch", "1000000000000000");
+    run_record_edit(own_folder, "run.json", "summary.steps", "-1e308");
+    run_record_edit(own_folder, "run.json", "resumed", "[{\"step\": 1000000000000000}]");
+    run_record_edit(own_folder, "ranks/0.json", "host", "\"a\\u001b[31m\\nb\"");
     recheck(&checks);
     expect(&checks, "ranks", CHECK_FAIL);
     assert_non_null(strstr(find(&checks, "slowest_wall")->subject, "a?[31m?b"));
-    run_record_edit(folder, "ranks/0.json", "ranks", "999999999999999");
-    run_record_edit(folder, "ranks/0.json", "timers", "{\"forward\": {\"exclusive_s\": 1e308}}");
+    run_record_edit(own_folder, "ranks/0.json", "ranks", "999999999999999");
+    run_record_edit(own_folder, "ranks/0.json", "timers",
+                    "{\"forward\": {\"exclusive_s\": 1e308}}");
     recheck(&checks);
     assert_int_equal(checks_worst(&checks), CHECK_FAIL);
 }
 
 int main(void)
 {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, make_folder, own_folder_remove)
     const struct CMUnitTest tests[] = {
         CASE(test_recheck__sound_records_pass),
         CASE(test_recheck__each_planted_fault_is_found),

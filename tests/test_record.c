@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/version.h"
 #include "support/json_assert.h"
+#include "support/own_folder.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -21,24 +22,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-static char *folder;
-
-static int make_folder(void **state)
-{
-    (void)state;
-    const char *base = getenv("TMPDIR");
-    folder = mem_format("%s/pacer-record-XXXXXX", base != NULL ? base : "/tmp");
-    return mkdtemp(folder) != NULL ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    int code = io_remove_tree(folder);
-    free(folder);
-    return code;
-}
 
 static RecordInfo some_info(const cJSON *config)
 {
@@ -93,7 +76,7 @@ static void put_file(const char *dir, const char *name, const char *text)
 static void test_record__run_record_has_its_fields(void **state)
 {
     (void)state;
-    char *dir = io_join(folder, "fields/run");
+    char *dir = io_join(own_folder, "fields/run");
     cJSON *config = cJSON_Parse("{\"batch\": 8, \"lr\": 0.0003, \"model\": \"tiny\"}");
     RecordInfo info = some_info(config);
     Record *record;
@@ -155,7 +138,7 @@ static void test_record__run_record_has_its_fields(void **state)
 static void test_record__metric_lines_are_exact_json(void **state)
 {
     (void)state;
-    char *dir = io_join(folder, "lines");
+    char *dir = io_join(own_folder, "lines");
     RecordInfo info = some_info(NULL);
     Record *record;
     assert_int_equal(record_open(dir, &info, -1, &record), 0);
@@ -206,7 +189,7 @@ static void test_record__metric_lines_are_exact_json(void **state)
 static void test_record__resume_cuts_what_comes_again(void **state)
 {
     (void)state;
-    char *dir = io_join(folder, "resume");
+    char *dir = io_join(own_folder, "resume");
     RecordInfo info = some_info(NULL);
     Record *record;
     assert_int_equal(record_open(dir, &info, -1, &record), 0);
@@ -274,7 +257,7 @@ static void test_record__resume_cuts_what_comes_again(void **state)
 static void test_record__resume_meets_damage(void **state)
 {
     (void)state;
-    char *dir = io_join(folder, "damage");
+    char *dir = io_join(own_folder, "damage");
     assert_int_equal(io_make_folders(dir), 0);
     assert_int_equal(record_resume(dir, 5), 0); /* no file: nothing to cut */
 #define GOOD "{\"step\":1,\"loss\":2}\n"
@@ -326,7 +309,7 @@ static void test_record__killed_writer_leaves_whole_records(void **state)
 {
     (void)state;
     for (int round = 0; round < 8; round++) {
-        char *dir = mem_format("%s/killed-%d", folder, round);
+        char *dir = mem_format("%s/killed-%d", own_folder, round);
         RecordInfo info = some_info(NULL);
         Record *record;
         assert_int_equal(record_open(dir, &info, -1, &record), 0);
@@ -368,7 +351,7 @@ static void test_record__killed_writer_leaves_whole_records(void **state)
 static void test_record__full_disk_keeps_the_line_for_later(void **state)
 {
     (void)state;
-    char *dir = io_join(folder, "full");
+    char *dir = io_join(own_folder, "full");
     RecordInfo info = some_info(NULL);
     Record *record;
     assert_int_equal(record_open(dir, &info, -1, &record), 0);
@@ -409,7 +392,7 @@ static void test_record__full_disk_keeps_the_line_for_later(void **state)
 static void test_record__rank_files(void **state)
 {
     (void)state;
-    char *dir = io_join(folder, "ranks");
+    char *dir = io_join(own_folder, "ranks");
     RecordInfo info = some_info(NULL);
     Record *record;
     assert_int_equal(record_open(dir, &info, -1, &record), 0);
@@ -463,8 +446,8 @@ static void test_record__rank_files(void **state)
 static void test_record__unwritable_place_is_told(void **state)
 {
     (void)state;
-    put_file(folder, "plain-file", "x");
-    char *dir = io_join(folder, "plain-file/run");
+    put_file(own_folder, "plain-file", "x");
+    char *dir = io_join(own_folder, "plain-file/run");
     RecordInfo info = some_info(NULL);
     Record *record;
     assert_true(record_open(dir, &info, -1, &record) < 0);
@@ -486,5 +469,5 @@ int main(void)
         cmocka_unit_test(test_record__rank_files),
         cmocka_unit_test(test_record__unwritable_place_is_told),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, own_folder_make, own_folder_remove);
 }

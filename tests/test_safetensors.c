@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "support/own_folder.h"
 #include "support/safe_values.h"
 #include "support/safetensors_bytes.h"
 
@@ -20,24 +21,6 @@
 
 #include <cmocka.h>
 
-static char *folder;
-
-static int make_folder(void **state)
-{
-    (void)state;
-    const char *base = getenv("TMPDIR");
-    folder = mem_format("%s/pacer-safetensors-XXXXXX", base != NULL ? base : "/tmp");
-    return mkdtemp(folder) != NULL ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    int code = io_remove_tree(folder);
-    free(folder);
-    return code;
-}
-
 static void test_safetensors__writes_exact_bytes(void **state)
 {
     (void)state;
@@ -48,7 +31,7 @@ static void test_safetensors__writes_exact_bytes(void **state)
         {"a \"b\"", tensor_1d(ids, DT_I32, 2)},
     };
     SafeMeta metadata[] = {{"step", "12"}, {NULL, NULL}};
-    char *path = io_join(folder, "exact.safetensors");
+    char *path = io_join(own_folder, "exact.safetensors");
     uint64_t digest = 0, again = 1;
     assert_int_equal(safetensors_write(path, entries, 2, metadata, NULL, &digest), 0);
     const char *json =
@@ -94,7 +77,7 @@ static void test_safetensors__reads_back_every_type_and_rank(void **state)
         {"deep", {f32, DT_F32, 4, {3, 5, 1, 7}}},  {"none", tensor_2d(NULL, DT_F32, 0, 9)},
         {"double", tensor_2d(f64, DT_F64, 1, 2)},  {"ids", tensor_1d(i32, DT_I32, 7)},
     };
-    char *path = io_join(folder, "types.safetensors");
+    char *path = io_join(own_folder, "types.safetensors");
     assert_int_equal(safetensors_write(path, entries, 5, NULL, NULL, NULL), 0);
     SafeFile file;
     assert_int_equal(safetensors_open(path, &file), 0);
@@ -130,7 +113,7 @@ static void test_safetensors__require_names_the_difference(void **state)
     (void)state;
     float w[6] = {0};
     SafeEntry entries[] = {{"w", tensor_2d(w, DT_F32, 2, 3)}};
-    char *path = io_join(folder, "require.safetensors");
+    char *path = io_join(own_folder, "require.safetensors");
     assert_int_equal(safetensors_write(path, entries, 1, NULL, NULL, NULL), 0);
     SafeFile file;
     assert_int_equal(safetensors_open(path, &file), 0);
@@ -233,7 +216,7 @@ static void test_safetensors__fetches_in_pieces(void **state)
                            {"big", tensor_1d(host, DT_I32, n)}};
     Device device = {0, -1, 0};
     SafeSource source = {fetch_inverted, &device};
-    char *path = io_join(folder, "pieces.safetensors");
+    char *path = io_join(own_folder, "pieces.safetensors");
     assert_int_equal(safetensors_write(path, entries, 2, NULL, &source, NULL), 0);
     assert_int_equal(device.calls, 4);
     assert_int_equal(device.largest, 4 << 20);
@@ -263,13 +246,13 @@ static void test_safetensors__write_failures_are_told(void **state)
     (void)state;
     float w[1] = {0};
     SafeEntry entry = {"w", tensor_1d(w, DT_F32, 1)};
-    char *path = io_join(folder, "no/such/folder.safetensors");
+    char *path = io_join(own_folder, "no/such/folder.safetensors");
     assert_int_equal(safetensors_write(path, &entry, 1, NULL, NULL, NULL), ERR_INPUT);
     assert_non_null(strstr(err_message(), path));
     free(path);
 
     /* A full disk, met through a link: the link is not ours to remove. */
-    path = io_join(folder, "link.safetensors");
+    path = io_join(own_folder, "link.safetensors");
     assert_int_equal(symlink("/dev/full", path), 0);
     assert_int_equal(safetensors_write(path, &entry, 1, NULL, NULL, NULL), ERR_FAILED);
     assert_non_null(strstr(err_message(), path));
@@ -284,7 +267,7 @@ static void test_safetensors__write_failures_are_told(void **state)
     void (*previous)(int) = signal(SIGXFSZ, SIG_IGN);
     float *big = mem_zalloc(1 << 20, sizeof *big);
     SafeEntry large = {"large", tensor_1d(big, DT_F32, 1 << 20)};
-    path = io_join(folder, "full.safetensors");
+    path = io_join(own_folder, "full.safetensors");
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &tight), 0);
     int code = safetensors_write(path, &large, 1, NULL, NULL, NULL);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &unlimited), 0);
@@ -295,7 +278,7 @@ static void test_safetensors__write_failures_are_told(void **state)
     free(big);
     free(path);
 
-    path = io_join(folder, "latin1.safetensors");
+    path = io_join(own_folder, "latin1.safetensors");
     SafeMeta metadata[] = {{"where", "caf\xe9"}, {NULL, NULL}};
     assert_int_equal(safetensors_write(path, &entry, 1, metadata, NULL, NULL), ERR_INPUT);
     assert_non_null(strstr(err_message(), "UTF-8"));
@@ -306,7 +289,7 @@ static void test_safetensors__write_failures_are_told(void **state)
 static void test_safetensors__empty_set_is_a_file(void **state)
 {
     (void)state;
-    char *path = io_join(folder, "empty.safetensors");
+    char *path = io_join(own_folder, "empty.safetensors");
     assert_int_equal(safetensors_write(path, NULL, 0, NULL, NULL, NULL), 0);
     SafeFile file;
     assert_int_equal(safetensors_open(path, &file), 0);
@@ -318,7 +301,7 @@ static void test_safetensors__empty_set_is_a_file(void **state)
     assert_non_null(strstr(err_message(), "empty.safetensors"));
     free(path);
     assert_int_equal(safetensors_open("/no/such/file", &file), ERR_INPUT);
-    assert_int_equal(safetensors_open(folder, &file), ERR_INPUT);
+    assert_int_equal(safetensors_open(own_folder, &file), ERR_INPUT);
 }
 
 static void test_safetensors__digest_sees_every_flipped_byte(void **state)
@@ -326,7 +309,7 @@ static void test_safetensors__digest_sees_every_flipped_byte(void **state)
     (void)state;
     float w[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     SafeEntry entry = {"w", tensor_1d(w, DT_F32, 8)};
-    char *path = io_join(folder, "digest.safetensors");
+    char *path = io_join(own_folder, "digest.safetensors");
     uint64_t digest, now;
     assert_int_equal(safetensors_write(path, &entry, 1, NULL, NULL, &digest), 0);
     char *raw;
@@ -358,5 +341,5 @@ int main(void)
         cmocka_unit_test(test_safetensors__empty_set_is_a_file),
         cmocka_unit_test(test_safetensors__digest_sees_every_flipped_byte),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, own_folder_make, own_folder_remove);
 }

@@ -6,6 +6,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "data/dataset.h"
+#include "support/data_files.h"
 #include "support/json_assert.h"
 #include "support/small_run.h"
 #include "support/timed_backend.h"
@@ -496,8 +497,7 @@ static void check_file(const Fixture *f, const cJSON *tree)
 static void test_trace__file_is_what_viewers_expect(void **state)
 {
     (void)state;
-    char folder[] = "/tmp/pacer-trace-XXXXXX";
-    assert_non_null(mkdtemp(folder));
+    char *folder = data_files_folder();
     char *path = io_join(folder, "trace.json");
     for (int device = 0; device <= 1; device++) {
         Fixture f;
@@ -521,7 +521,7 @@ static void test_trace__file_is_what_viewers_expect(void **state)
         close_fixture(&f);
     }
     free(path);
-    io_remove_tree(folder);
+    data_files_remove(folder);
 }
 
 int main(void)

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "support/data_files.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,17 +19,15 @@ char *exchange_folder;
 int exchange_make_folder(void **state)
 {
     (void)state;
-    const char *base = getenv("TMPDIR");
-    exchange_folder = mem_format("%s/pacer-exchange-XXXXXX", base != NULL ? base : "/tmp");
-    return mkdtemp(exchange_folder) != NULL ? 0 : -1;
+    exchange_folder = data_files_folder();
+    return 0;
 }
 
 int exchange_remove_folder(void **state)
 {
     (void)state;
-    int code = io_remove_tree(exchange_folder);
-    free(exchange_folder);
-    return code;
+    data_files_remove(exchange_folder);
+    return 0;
 }
 
 char *exchange_fixture(const char *name)
