@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "support/data_files.h"
 #include "support/experiment_record.h"
+#include "support/says.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -36,9 +37,7 @@ static void plant(PlantedExperiment *experiment, Results *results)
                                   .lines = {{400, 4, 3.5}, {800, 8, 2.9}}});
     }
     planted_save(experiment);
-    if (results_read(results, experiment->dir) != 0) {
-        fail_msg("%s", err_message());
-    }
+    must(results_read(results, experiment->dir));
 }
 
 /* The chart's plot: labels of its series, and the number of points of all of them. */
@@ -46,9 +45,7 @@ static void expect(const Results *results, const char *entry, const char *labels
 {
     cJSON *json = cJSON_Parse(entry);
     Chart chart;
-    if (chart_read(json, &chart) != 0) {
-        fail_msg("%s", err_message());
-    }
+    must(chart_read(json, &chart));
     Plot plot = chart_plot(&chart, results);
     char found[256] = "";
     size_t count = 0;

@@ -67,9 +67,7 @@ static void test_config_files__yaml_sets_values_and_lines(void **state)
                                        "\357\273\277batch: 16\r\nlr: 1e-3\r\n",
                                        "\"batch\": '16'\n? lr\n: 1e-3\n"};
     for (size_t i = 0; i < COUNT(same); i++) {
-        if (load(&cfg, same[i], strlen(same[i])) != 0) {
-            fail_msg("%s", err_message());
-        }
+        must(load(&cfg, same[i], strlen(same[i])));
         assert_true(cfg.batch == 16 && cfg.lr == 1e-3);
         config_free(&cfg);
     }
@@ -77,9 +75,7 @@ static void test_config_files__yaml_sets_values_and_lines(void **state)
     for (size_t i = 0; i < COUNT(nothing); i++) {
         Config initial;
         config_init(&initial, COMMAND_TRAIN);
-        if (load(&cfg, nothing[i], strlen(nothing[i])) != 0) {
-            fail_msg("%s", err_message());
-        }
+        must(load(&cfg, nothing[i], strlen(nothing[i])));
         assert_null(config_first_difference(&cfg, &initial, 0));
         config_free(&cfg);
         config_free(&initial);

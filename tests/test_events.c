@@ -9,6 +9,7 @@
 #include "support/event_file.h"
 #include "support/json_assert.h"
 #include "support/own_folder.h"
+#include "support/says.h"
 
 #include <math.h>
 #include <signal.h>
@@ -168,13 +169,6 @@ static RecordStep some_step(int64_t step)
                         .tok_s = value_of(1234.5),
                         .ms = value_of(50),
                         .peak_bytes = value_of(4096)};
-}
-
-static void must(int code)
-{
-    if (code != 0) {
-        fail_msg("%s", err_message());
-    }
 }
 
 static void test_events__a_run_leaves_its_lines(void **state)

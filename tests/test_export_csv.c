@@ -12,19 +12,13 @@
 #include "support/json_assert.h"
 #include "support/own_folder.h"
 #include "support/run_record.h"
+#include "support/says.h"
 
 #include <dirent.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-static void must(int code)
-{
-    if (code != 0) {
-        fail_msg("%s", err_message());
-    }
-}
 
 static char *read_text(const char *folder, const char *name)
 {

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "config/config.h"
+#include "support/says.h"
 #include "support/small_run.h"
 
 #include <math.h>
@@ -16,13 +17,6 @@
 #include <cmocka.h>
 
 #define SEQ 24
-
-static void must(int code)
-{
-    if (code != 0) {
-        fail_msg("%s", err_message());
-    }
-}
 
 static void set(Config *cfg, const char *name, const char *value)
 {

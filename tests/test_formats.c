@@ -1,6 +1,5 @@
 /* docs/reference/formats.md against the writers: every field of a record that has all of them is in
  * the section of its file. */
-#include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "record/checks.h"
@@ -10,6 +9,7 @@
 #include "study/experiment.h"
 #include "support/json_assert.h"
 #include "support/own_folder.h"
+#include "support/says.h"
 #include "train/resume.h"
 
 #include <ctype.h>
@@ -17,13 +17,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-static void must(int code)
-{
-    if (code != 0) {
-        fail_msg("%s", err_message());
-    }
-}
 
 /* --- the document --- */
 

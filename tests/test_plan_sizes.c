@@ -14,13 +14,6 @@
 
 #include <cmocka.h>
 
-static void must(int code)
-{
-    if (code != 0) {
-        fail_msg("%s", err_message());
-    }
-}
-
 /* --- one for many: against every micro-step and every chunk of the head, executed --- */
 
 static void counted_as_executed(const char *preset, int64_t accum)

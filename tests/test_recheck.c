@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "support/own_folder.h"
 #include "support/run_record.h"
+#include "support/says.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,9 +28,7 @@ static int make_folder(void **state)
 
 static void recheck(Checks *checks)
 {
-    if (recheck_dir(own_folder, checks) != 0) {
-        fail_msg("%s", err_message());
-    }
+    must(recheck_dir(own_folder, checks));
 }
 
 static void print(const Checks *checks)

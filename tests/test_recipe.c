@@ -9,6 +9,7 @@
 #include "base/mem.h"
 
 #include "support/own_folder.h"
+#include "support/says.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -40,10 +41,7 @@ static int load(Experiment *experiment, const char *text, bool smoke)
 static Experiment loaded(const char *text, bool smoke)
 {
     Experiment experiment;
-    int code = load(&experiment, text, smoke);
-    if (code != 0) {
-        fail_msg("%s", err_message());
-    }
+    must(load(&experiment, text, smoke));
     return experiment;
 }
 

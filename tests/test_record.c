@@ -8,6 +8,7 @@
 #include "base/version.h"
 #include "support/json_assert.h"
 #include "support/own_folder.h"
+#include "support/says.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -59,9 +60,7 @@ static cJSON *file_json(const char *dir, const char *name)
 {
     char *path = io_join(dir, name);
     cJSON *tree = NULL;
-    if (json_load(path, &tree) != 0) {
-        fail_msg("%s", err_message());
-    }
+    must(json_load(path, &tree));
     free(path);
     return tree;
 }

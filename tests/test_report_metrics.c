@@ -32,9 +32,7 @@ static void assert_close(double found, double expected, double slack)
 static double value(const Results *results, int run, const char *name, int rank)
 {
     Metric metric;
-    if (metric_find(name, &metric) != 0) {
-        fail_msg("%s", err_message());
-    }
+    must(metric_find(name, &metric));
     return metric_value(&metric, results, &results->runs[run], rank);
 }
 

@@ -18,13 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void must(int code)
-{
-    if (code != 0) {
-        fail_msg("%s", err_message());
-    }
-}
-
 static char *path_in(const char *name)
 {
     return io_join(own_folder, name);

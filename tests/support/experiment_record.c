@@ -1,10 +1,10 @@
 #include "support/experiment_record.h"
 
-#include "base/err.h"
 #include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "support/data_files.h"
+#include "support/says.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -236,9 +236,7 @@ void planted_save(const PlantedExperiment *experiment)
 void planted_read(const PlantedExperiment *experiment, Results *results)
 {
     planted_save(experiment);
-    if (results_read(results, experiment->dir) != 0) {
-        fail_msg("%s", err_message());
-    }
+    must(results_read(results, experiment->dir));
 }
 
 void planted_end(PlantedExperiment *experiment)

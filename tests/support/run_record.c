@@ -1,6 +1,6 @@
 #include "support/run_record.h"
+#include "support/says.h"
 
-#include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "record/checks.h"
@@ -43,13 +43,6 @@ static TimerReport make_report(void)
     spend(&report, PHASE_EVAL, 0.5, 2);
     spend(&report, PHASE_CHECKPOINT, 0.4, 1);
     return report;
-}
-
-static void must(int code)
-{
-    if (code != 0) {
-        fail_msg("%s", err_message());
-    }
 }
 
 static void write_rank(const char *dir, int rank, int ranks, const TimerReport *report)

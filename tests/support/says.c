@@ -9,6 +9,13 @@
 
 #include <cmocka.h>
 
+void must(int code)
+{
+    if (code != 0) {
+        fail_msg("%s", err_message());
+    }
+}
+
 void assert_says(const char *words)
 {
     if (strstr(err_message(), words) == NULL) {
