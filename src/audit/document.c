@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -326,8 +327,7 @@ int document_read(const char *path, Document *document)
             document->text[i] = ' ';
         }
     }
-    size_t mark = size >= 3 && memcmp(document->text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-    memset(document->text, ' ', mark);
+    memset(document->text, ' ', utf8_mark(document->text, size));
     split_lines(document, size);
     char delimiter = csv_delimiter(document, path);
     if (delimiter == '\0') {

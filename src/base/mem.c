@@ -72,6 +72,21 @@ char *mem_strdup(const char *text)
     return memcpy(mem_alloc(bytes), text, bytes);
 }
 
+void mem_set_text(char **value, const char *text)
+{
+    char *copy = mem_strdup(text);
+    free(*value);
+    *value = copy;
+}
+
+void mem_free_list(char **texts, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free(texts[i]);
+    }
+    free(texts);
+}
+
 char *mem_vformat(const char *format, va_list args)
 {
     va_list again;

@@ -21,6 +21,11 @@ char *mem_strdup(const char *text);
 char *mem_format(const char *format, ...) __attribute__((format(printf, 1, 2))); /* caller frees */
 char *mem_vformat(const char *format, va_list args);
 
+void mem_free_list(char **texts, size_t count); /* each, and the list */
+
+/* Puts a copy of the text, which may be the old value, in place of it. */
+void mem_set_text(char **value, const char *text);
+
 /* What another library allocated: never NULL behind this. bytes is for the message. */
 void *mem_checked(void *pointer, size_t bytes);
 

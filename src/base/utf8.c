@@ -3,10 +3,17 @@
 #include "base/assert.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 static bool continues(uint8_t byte)
 {
     return (byte & 0xc0) == 0x80;
+}
+
+size_t utf8_mark(const void *text, size_t size)
+{
+    bool marked = size >= UTF8_MARK_SIZE && memcmp(text, UTF8_MARK, UTF8_MARK_SIZE) == 0;
+    return marked ? UTF8_MARK_SIZE : 0;
 }
 
 int utf8_length(const uint8_t *text, size_t size)

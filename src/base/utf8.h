@@ -9,6 +9,9 @@
 #define UTF8_MARK "\xef\xbb\xbf"
 #define UTF8_MARK_SIZE (sizeof UTF8_MARK - 1)
 
+size_t utf8_mark(const void *text,
+                 size_t size); /* bytes of one at the start: UTF8_MARK_SIZE or 0 */
+
 /* Length of the UTF-8 character at text (1 to 4), or 0 where it is none (RFC 3629: no overlong
  * forms, no surrogates, nothing cut off by the end). size >= 1. */
 int utf8_length(const uint8_t *text, size_t size);

@@ -177,8 +177,7 @@ static int plan_runs(Experiment *experiment, Recipe *recipe, const char *dir, in
         peers_add(experiment, &tools);
     }
     experiment_identify(experiment);
-    free(experiment->dir);
-    experiment->dir = mem_strdup(dir);
+    mem_set_text(&experiment->dir, dir);
     return 0;
 }
 

@@ -263,8 +263,8 @@ static int read_chunk(Coding *c, size_t *size)
         }
         *size += (size_t)part;
     }
-    if (c->done == 0 && *size >= UTF8_MARK_SIZE) {
-        c->marked = memcmp(c->chunk, UTF8_MARK, UTF8_MARK_SIZE) == 0;
+    if (c->done == 0) {
+        c->marked = utf8_mark(c->chunk, *size) > 0;
     }
     c->done += *size;
     if (c->size > 0) {

@@ -443,9 +443,6 @@ int comm_launch(int ranks, char *const *argv, const char *again, JobEnd *end)
     code = run_launcher(list, end);
     unsetenv(OWN_AGAIN);
     unsetenv(OWN_MARK);
-    for (int i = 0; i < n; i++) {
-        free(list[i]);
-    }
-    free(list);
+    mem_free_list(list, (size_t)n);
     return code;
 }

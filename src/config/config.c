@@ -48,12 +48,9 @@ static void store(Config *cfg, const Option *option, OptionValue value)
     case OPTION_CHOICE:
         *(int *)field = value.choice;
         break;
-    case OPTION_TEXT: {
-        char *copy = mem_strdup(value.text); /* before the free: the text may be the old value */
-        free(*(char **)field);
-        *(char **)field = copy;
+    case OPTION_TEXT:
+        mem_set_text(field, value.text);
         break;
-    }
     }
 }
 
@@ -234,9 +231,7 @@ int config_get(const Config *cfg, const char *name, char **text)
 int config_set_at(Config *cfg, const char *name, const char *text, const char *path, int line)
 {
     if (strcmp(cfg->config, path) != 0) {
-        char *kept = mem_strdup(path); /* origins are kept as lines of cfg->config */
-        free(cfg->config);
-        cfg->config = kept;
+        mem_set_text(&cfg->config, path); /* origins are kept as lines of it */
     }
     Source source = {ORIGIN_FILE, path, line};
     const Option *option = option_lookup(cfg, name, source);

@@ -7,6 +7,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/page.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -170,7 +171,7 @@ void config_changes_free(ConfigChange *changes, size_t count)
 
 void config_run_id(const Config *cfg, char id[CONFIG_ID_SIZE])
 {
-    char *canonical = mem_strdup("");
+    Page canonical = {0};
     for (const Option *option = config_options(); option->name != NULL; option++) {
         if (!(option->flags & (OPTION_RESULT | OPTION_ROUNDING))) {
             continue;
@@ -180,12 +181,10 @@ void config_run_id(const Config *cfg, char id[CONFIG_ID_SIZE])
         /* Ids had it before models did: the default of bench attention then. */
         bool renamed = early && strcmp(option->name, "head-dim") == 0;
         if (!early || renamed) {
-            char *longer = mem_format("%s%s=%s\n", canonical, option->name, renamed ? "64" : value);
-            free(canonical);
-            canonical = longer;
+            page_put(&canonical, "%s=%s\n", option->name, renamed ? "64" : value);
         }
         free(value);
     }
-    snprintf(id, CONFIG_ID_SIZE, "%016" PRIx64, io_hash(canonical, strlen(canonical)));
-    free(canonical);
+    snprintf(id, CONFIG_ID_SIZE, "%016" PRIx64, io_hash(canonical.text, canonical.size));
+    page_free(&canonical);
 }

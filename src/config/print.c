@@ -4,6 +4,7 @@
 
 #include "base/escape.h"
 #include "base/mem.h"
+#include "base/page.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -71,13 +72,11 @@ char *config_metavar(const Option *option)
     case OPTION_CHOICE:
         break;
     }
-    char *all = mem_format(" %s", option->choices[0]);
-    for (int i = 1; option->choices[i] != NULL; i++) {
-        char *longer = mem_format("%s|%s", all, option->choices[i]);
-        free(all);
-        all = longer;
+    Page all = {0};
+    for (int i = 0; option->choices[i] != NULL; i++) {
+        page_put(&all, "%c%s", i > 0 ? '|' : ' ', option->choices[i]);
     }
-    return all;
+    return page_end(&all);
 }
 
 /* What the command says of the option in place of its row; NULL: nothing. */
@@ -155,7 +154,7 @@ static bool is_silent(const Option *option)
 
 void config_print_resolved(const Config *cfg, FILE *file)
 {
-    char *others = mem_strdup("Defaults:");
+    Page others = {0};
     for (const Option *option = config_options(); option->name != NULL; option++) {
         bool given = cfg->origin[option_index(option)].kind != ORIGIN_DEFAULT;
         if (!option_taken_by(option, cfg->command) || (option->flags & OPTION_NO_RECORD) ||
@@ -167,13 +166,11 @@ void config_print_resolved(const Config *cfg, FILE *file)
             fprintf(file, "  %-*s", VALUE_INDENT - 2, option->name);
             escape_printf(file, "%-16s * %s\n", value, config_origin(cfg, option->name, origin));
         } else {
-            bool first = others[strlen(others) - 1] == ':';
-            char *longer = mem_format("%s%s %s %s", others, first ? "" : ",", option->name, value);
-            free(others);
-            others = longer;
+            page_put(&others, "%s %s %s", others.size == 0 ? "Defaults:" : ",", option->name,
+                     value);
         }
         free(value);
     }
-    config_print_paragraph(others, file);
-    free(others);
+    config_print_paragraph(others.size == 0 ? "Defaults:" : others.text, file);
+    page_free(&others);
 }

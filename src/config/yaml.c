@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/page.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +68,8 @@ static int assign(Reader *reader, const Option *option, int line, const yaml_eve
 /* `- a`, `- b`, ... as lines. */
 static int assign_sequence(Reader *reader, const Option *option, int line)
 {
-    char *lines = NULL;
+    Page lines = {0};
+    const char *join = "";
     int code = 0;
     for (bool ended = false; code == 0 && !ended;) {
         yaml_event_t event;
@@ -80,17 +82,17 @@ static int assign_sequence(Reader *reader, const Option *option, int line)
         if (text == NULL) {
             code = ERR_INPUT;
         } else if (!ended) {
-            char *longer = lines == NULL ? mem_strdup(text) : mem_format("%s\n%s", lines, text);
-            free(lines);
-            lines = longer;
+            page_put(&lines, "%s%s", join, text);
+            join = "\n";
         }
         yaml_event_delete(&event);
     }
+    char *all = page_end(&lines);
     if (code == 0) {
-        code = option_assign(reader->cfg, option, lines == NULL ? "" : lines,
+        code = option_assign(reader->cfg, option, all,
                              (Source){ORIGIN_FILE, reader->input.path, line});
     }
-    free(lines);
+    free(all);
     return code;
 }
 
@@ -175,10 +177,7 @@ static int read_stream(Reader *reader)
 
 static int load(Reader *reader)
 {
-    /* Origins are kept as lines of cfg->config. */
-    char *kept = mem_strdup(reader->input.path);
-    free(reader->cfg->config);
-    reader->cfg->config = kept;
+    mem_set_text(&reader->cfg->config, reader->input.path); /* origins are kept as lines of it */
     int code = read_stream(reader);
     yaml_input_close(&reader->input);
     return code;

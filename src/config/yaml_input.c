@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,9 +38,9 @@ int yaml_input_fault(const YamlInput *input)
 static void begin(YamlInput *input)
 {
     /* With the encoding given, libyaml takes a byte order mark for a column. */
-    bool marked = input->size >= 3 && memcmp(input->data, "\xef\xbb\xbf", 3) == 0;
-    input->text = input->data + (marked ? 3 : 0);
-    input->size -= marked ? 3 : 0;
+    size_t mark = utf8_mark(input->data, input->size);
+    input->text = input->data + mark;
+    input->size -= mark;
     mem_checked(yaml_parser_initialize(&input->parser) ? input : NULL, input->size);
     yaml_parser_set_encoding(&input->parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&input->parser, (const unsigned char *)input->text, input->size);

@@ -156,8 +156,7 @@ static int open_manifest(Dataset *dataset, const char *folder)
         }
     }
     if (code == 0) {
-        free(dataset->tokenizer);
-        dataset->tokenizer = mem_strdup(manifest.tokenizer);
+        mem_set_text(&dataset->tokenizer, manifest.tokenizer);
         dataset->tokenizer_path =
             manifest.tokenizer_file == NULL ? NULL : io_join(folder, manifest.tokenizer_file);
         dataset->tokenizer_hash = manifest.tokenizer_hash;
@@ -366,8 +365,7 @@ static int check_agreement(Dataset *dataset)
     dataset->vocab = first->vocab;
     dataset->tokenizer_hash = first->tokenizer;
     if (dataset->tokenizer[0] == '\0' && first->tokenizer == bytes_hash()) {
-        free(dataset->tokenizer);
-        dataset->tokenizer = mem_strdup(TOKENIZER_BYTES);
+        mem_set_text(&dataset->tokenizer, TOKENIZER_BYTES);
     }
     return 0;
 }
@@ -384,8 +382,7 @@ int dataset_open(Dataset *dataset, const char *data, DatasetOptions options)
         code = check_agreement(dataset);
     }
     if (code == 0 && builtin && dataset->tokenizer[0] == '\0' && dataset->tokenizer_hash != 0) {
-        free(dataset->tokenizer);
-        dataset->tokenizer = mem_strdup("learnt from the stories");
+        mem_set_text(&dataset->tokenizer, "learnt from the stories");
     }
     if (code == 0) {
         code = scan_all(dataset, options.verify);

@@ -237,7 +237,7 @@ int source_file_open(SourceFile *file, const char *path, int (*interrupted)(void
         size_t size = file->size < HEAD_BYTES ? file->size : HEAD_BYTES, more;
         code = source_file_bytes(file, 0, size, &head, &more);
         if (code == 0 && size > 0) {
-            file->start = begins(head, size, UTF8_MARK, UTF8_MARK_SIZE) ? UTF8_MARK_SIZE : 0;
+            file->start = utf8_mark(head, size);
             *objection = find_objection(file->name, head, size);
         }
     }

@@ -1,7 +1,7 @@
 #include "data/source_internal.h"
 
 #include "base/log.h"
-#include "base/mem.h"
+#include "base/page.h"
 #include "text/pretok_scan.h"
 #include "text/unicode.h"
 
@@ -46,38 +46,26 @@ size_t odd_look(OddText *odd, const uint8_t *bytes, size_t size)
 /* "A; B; C" of what there is, or NULL. Caller frees. */
 static char *describe(const OddText *odd, bool mark)
 {
-    char *parts[3] = {NULL, NULL, NULL}, *all = NULL;
+    Page all = {0};
     if (odd->invalid > 0) {
-        char *place = mem_strdup("");
+        page_put(&all, "%" PRIu64 " byte%s not UTF-8", odd->invalid,
+                 odd->invalid == 1 ? " is" : "s are");
         if (odd->first_line > 0) {
-            free(place);
-            place = odd->first_offset == UINT64_MAX
-                        ? mem_format(", the first on line %" PRIu64, odd->first_line)
-                        : mem_format(", the first on line %" PRIu64 " at byte %" PRIu64,
-                                     odd->first_line, odd->first_offset);
+            page_put(&all, ", the first on line %" PRIu64, odd->first_line);
         }
-        parts[0] = mem_format("%" PRIu64 " byte%s not UTF-8%s (kept; iconv converts other "
-                              "encodings)",
-                              odd->invalid, odd->invalid == 1 ? " is" : "s are", place);
-        free(place);
+        if (odd->first_line > 0 && odd->first_offset != UINT64_MAX) {
+            page_put(&all, " at byte %" PRIu64, odd->first_offset);
+        }
+        page_put(&all, " (kept; iconv converts other encodings)");
     }
     if (odd->crlf > 0) {
-        parts[1] = mem_format("%" PRIu64 " line%s in CR LF (kept; tr -d '\\r' makes it LF)",
-                              odd->crlf, odd->crlf == 1 ? " ends" : "s end");
+        page_put(&all, "%s%" PRIu64 " line%s in CR LF (kept; tr -d '\\r' makes it LF)",
+                 all.size > 0 ? "; " : "", odd->crlf, odd->crlf == 1 ? " ends" : "s end");
     }
     if (mark) {
-        parts[2] = mem_strdup("the byte order mark at its start is left out");
+        page_put(&all, "%sthe byte order mark at its start is left out", all.size > 0 ? "; " : "");
     }
-    for (int i = 0; i < 3; i++) {
-        if (parts[i] != NULL) {
-            char *longer =
-                mem_format("%s%s%s", all != NULL ? all : "", all != NULL ? "; " : "", parts[i]);
-            free(all);
-            all = longer;
-        }
-        free(parts[i]);
-    }
-    return all;
+    return all.text;
 }
 
 static bool is_odd(const OddText *odd)

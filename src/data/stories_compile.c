@@ -589,7 +589,7 @@ StoryGrammar *stories_compile(const StoryText *files)
     g->role_names = story_names_release(&c.roles);
     g->text_names = story_names_release(&c.texts);
     g->plot_names = story_names_release(&c.plot_names);
-    story_strings_free(story_names_release(&c.tables), c.table_info.count);
+    mem_free_list(story_names_release(&c.tables), c.table_info.count);
     free(c.phrases.data);
     free(c.rule_used);
     free(c.table_info.data);

@@ -27,9 +27,8 @@ uint32_t story_names_find(const StoryNames *names, const char *name, size_t leng
 /* The number of the name, added if it is new. */
 uint32_t story_names_add(StoryNames *names, const char *name, size_t length);
 
-/* Frees the index and hands the strings to the caller (story_strings_free). */
+/* Frees the index and hands the strings to the caller. */
 char **story_names_release(StoryNames *names);
-void story_strings_free(char **strings, uint32_t count);
 
 /* A name, a template, a guard or a list of picks, and where it was written. */
 typedef struct {

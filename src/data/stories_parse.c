@@ -347,11 +347,3 @@ char **story_names_release(StoryNames *names)
     *names = (StoryNames){0};
     return strings;
 }
-
-void story_strings_free(char **strings, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        free(strings[i]);
-    }
-    free(strings);
-}

@@ -254,12 +254,9 @@ void content_free(Content *content)
     for (int i = 0; i < content->chart_count; i++) {
         plot_free(&content->charts[i].plot);
     }
-    for (int i = 0; i < content->banner_count; i++) {
-        free(content->banners[i]);
-    }
+    mem_free_list(content->banners, (size_t)content->banner_count);
     free(content->tables);
     free(content->charts);
-    free(content->banners);
     table_free(&content->runs);
     table_free(&content->made);
     findings_free(&content->findings);

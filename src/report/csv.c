@@ -136,8 +136,7 @@ void csv_put_text(Csv *csv, const char *column, const char *text)
     }
     int found = text != NULL ? find_column(csv, column) : -1;
     if (found >= 0) {
-        free(csv->cells[found]);
-        csv->cells[found] = mem_strdup(text);
+        mem_set_text(&csv->cells[found], text);
     }
 }
 

@@ -56,11 +56,8 @@ void plot_free(Plot *plot)
         free(plot->series[i].label);
         free(plot->series[i].points);
     }
-    for (int i = 0; i < plot->category_count; i++) {
-        free(plot->categories[i]);
-    }
+    mem_free_list(plot->categories, (size_t)plot->category_count);
     free(plot->series);
-    free(plot->categories);
     free(plot->title);
     free(plot->x_title);
     free(plot->y_title);

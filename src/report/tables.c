@@ -291,15 +291,9 @@ int table_make(const Results *results, const cJSON *entry, Table *table)
 
 void table_free(Table *table)
 {
-    for (int i = 0; i < table->cell_count; i++) {
-        free(table->cells[i]);
-    }
-    for (int i = 0; i < table->note_count; i++) {
-        free(table->notes[i]);
-    }
-    free(table->cells);
+    mem_free_list(table->cells, (size_t)table->cell_count);
+    mem_free_list(table->notes, (size_t)table->note_count);
     free(table->values);
-    free(table->notes);
     free(table->heads);
     free(table->title);
     *table = (Table){0};

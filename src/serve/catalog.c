@@ -283,10 +283,7 @@ void catalog_close(Catalog *catalog)
         entry_free(catalog->entries[i]);
     }
     free(catalog->entries);
-    for (int i = 0; i < catalog->root_count; i++) {
-        free(catalog->roots[i]);
-    }
-    free(catalog->roots);
+    mem_free_list(catalog->roots, (size_t)catalog->root_count);
     pthread_mutex_destroy(&catalog->lock);
     *catalog = (Catalog){0};
 }

@@ -37,8 +37,7 @@ static bool is_same(const FileKey *a, const FileKey *b)
 
 void entry_text(char **field, const char *text)
 {
-    free(*field);
-    *field = mem_strdup(text != NULL ? text : "");
+    mem_set_text(field, text != NULL ? text : "");
 }
 
 /* The last losses, and how long a line takes, of whole lines at the end of metrics.jsonl. */
