@@ -28,17 +28,12 @@ typedef struct {
     MeasuredLink link; /* without ranks: not fitted */
 } Bench;
 
-static const char *where(const Bench *b)
-{
-    return b->backend->device != NULL ? b->backend->device : b->backend->name;
-}
-
 static void print_table(const Bench *b)
 {
     int ranks = comm_ranks(b->comm);
     const char *type = b->cfg->comm_dtype == CONFIG_COMM_DTYPE_BF16 ? "bf16" : "f32";
-    printf("%d ranks, %s, %s; median of %lld, of the slowest rank\n", ranks, where(b),
-           comm_library(b->comm), (long long)b->cfg->repeats);
+    printf("%d ranks, %s, %s; median of %lld, of the slowest rank\n", ranks,
+           backend_title(b->backend), comm_library(b->comm), (long long)b->cfg->repeats);
     printf("%-14s %12s %12s %5s %12s %10s %10s %6s\n", "collective", "bytes", "elements", "type",
            "us", "GB/s", "bus GB/s", "wrong");
     for (int kind = 0; kind < COLLECTIVES; kind++) {
@@ -62,7 +57,7 @@ static int write_json(const Bench *b, const char *path)
     cJSON *tree = json_object();
     int ranks = comm_ranks(b->comm);
     json_put_whole(tree, "ranks", ranks);
-    json_put_text(tree, "device", where(b));
+    json_put_text(tree, "device", backend_title(b->backend));
     json_put_text(tree, "library", comm_library(b->comm));
     json_put_text(tree, "dtype", b->cfg->comm_dtype == CONFIG_COMM_DTYPE_BF16 ? "bf16" : "f32");
     for (int kind = 0; kind < COLLECTIVES; kind++) {

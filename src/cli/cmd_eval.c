@@ -107,8 +107,7 @@ static void print_model(const EvalReport *r)
     if (m->step >= 0) {
         printf(", step %" PRId64, m->step);
     }
-    printf(", on %s in %s", m->backend->device != NULL ? m->backend->device : m->backend->name,
-           dtype_name(m->weights.dtype));
+    printf(", on %s in %s", backend_title(m->backend), dtype_name(m->weights.dtype));
     if (r->ranks > 1) {
         printf(", %d ranks", r->ranks);
     }

@@ -69,10 +69,10 @@ static int read_prompt(Generation *g)
     ByteList *prompt = &g->prompt;
     if (strcmp(text, "-") == 0) {
         int code = read_standard_input(prompt);
-        if (code == 0 && prompt->size >= UTF8_MARK_SIZE &&
-            memcmp(prompt->bytes, UTF8_MARK, UTF8_MARK_SIZE) == 0) {
-            prompt->size -= UTF8_MARK_SIZE;
-            memmove(prompt->bytes, prompt->bytes + UTF8_MARK_SIZE, prompt->size);
+        size_t mark = code == 0 ? utf8_mark(prompt->bytes, prompt->size) : 0;
+        if (mark > 0) {
+            prompt->size -= mark;
+            memmove(prompt->bytes, prompt->bytes + mark, prompt->size);
         }
         return code;
     }
@@ -128,12 +128,6 @@ static int print_texts(const Generation *g)
     return code;
 }
 
-static const char *device_name(const Generation *g)
-{
-    const Backend *backend = g->loaded.backend;
-    return backend->device != NULL ? backend->device : backend->name;
-}
-
 static void say_summary(const Generation *g)
 {
     const Written *w = &g->written;
@@ -148,7 +142,7 @@ static void say_summary(const Generation *g)
     }
     log_info("%s%s, %lld parameters in %s on %s, read in %.2f s; seed %lld",
              g->loaded.model.spec.name, trained, (long long)g->loaded.model.params.parameters,
-             dtype_name(g->loaded.weights.dtype), device_name(g), g->load_seconds,
+             dtype_name(g->loaded.weights.dtype), backend_title(g->loaded.backend), g->load_seconds,
              (long long)g->cfg->seed);
 }
 
@@ -232,7 +226,7 @@ static int write_json(const Generation *g)
     if (loaded->step >= 0) {
         json_put_whole(object, "step", loaded->step);
     }
-    json_put_text(object, "device", device_name(g));
+    json_put_text(object, "device", backend_title(g->loaded.backend));
     json_put_text(object, "dtype", dtype_name(loaded->weights.dtype));
     put_json_text(object, "prompt", &g->prompt);
     put_tokens(object, "prompt_tokens", &g->tokens);

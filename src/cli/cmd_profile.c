@@ -15,11 +15,8 @@
 static int show(const Bench *b, const Profile *profile, Output *trace, FILE *table)
 {
     ProfileCeilings ceilings = {b->sgemm * 1e9, b->copy * 1e9};
-    const Backend *backend = b->run.backend;
     char *title = bench_title(b);
-    ProfileRanks ranks = {.comm = b->comm,
-                          .device = backend->device != NULL ? backend->device : backend->name,
-                          .title = title};
+    ProfileRanks ranks = {.comm = b->comm, .device = backend_title(b->run.backend), .title = title};
     int code = profile_print(profile, ceilings, ranks, table);
     if (code == 0 && (trace != NULL || b->comm != NULL)) {
         code = profile_write(profile, ceilings, ranks, trace);

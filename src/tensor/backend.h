@@ -127,6 +127,12 @@ struct Backend {
     void (*close)(Backend *backend); /* frees the backend itself */
 };
 
+/* What people call the device: its own name, or the backend's of the machine's processor. */
+static inline const char *backend_title(const Backend *backend)
+{
+    return backend->device != NULL ? backend->device : backend->name;
+}
+
 const char *backend_attention_refusal(const Backend *backend, AttentionKind kind, HeadShape shape,
                                       DType dtype);
 
