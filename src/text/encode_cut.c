@@ -106,14 +106,17 @@ static bool holds(const EncodeCut *cut, Side left, Side right)
     return has_joints(t) && pair_table_get(&t->joints, pair_of(left.normal, next)) == 0;
 }
 
-/* Normal forms join marks and parts of syllables with what is before them. So what follows the
- * right character must be ASCII, and the left one too, unless it is enough that it stays a
- * letter. */
+/* Normal forms join marks and parts of syllables with what is before them. So the right character
+ * must be no mark and what follows it ASCII, and the left one too, unless it is enough that it
+ * stays a letter. */
 static bool is_composed_apart(const EncodeCut *cut, const uint8_t *text, size_t size, size_t start,
-                              size_t end)
+                              size_t at, size_t end)
 {
+    int length;
     bool wide = text[start] >= 0x80;
-    return end < size && text[end] < 0x80 && (!wide || (cut->rule == CUT_WORDS && !cut->wide_ends));
+    return end < size && text[end] < 0x80 &&
+           unicode_kind(utf8_decode(text + at, end - at, &length)) != CHAR_MARK &&
+           (!wide || (cut->rule == CUT_WORDS && !cut->wide_ends));
 }
 
 size_t encode_cut_find(EncodeCut *cut, const uint8_t *text, size_t size)
@@ -130,7 +133,7 @@ size_t encode_cut_find(EncodeCut *cut, const uint8_t *text, size_t size)
         }
         Side left, right;
         if (utf8_length(text + start, at - start) == (int)(at - start) &&
-            (!cut->composes || is_composed_apart(cut, text, size, start, end)) &&
+            (!cut->composes || is_composed_apart(cut, text, size, start, at, end)) &&
             take_side(cut, text + start, at - start, true, &left) &&
             take_side(cut, text + at, (size_t)length, false, &right) && holds(cut, left, right)) {
             return at;

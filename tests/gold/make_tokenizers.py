@@ -159,6 +159,7 @@ def kinds():
         "whole_words": characters(None, sequence([metaspace(prepend_scheme="first"),
                                                   pre_tokenizers.Digits(False)]), back(),
                                   ignore_merges=True),
+        "composed": characters(n.NFC(), metaspace(prepend_scheme="never", split=False), back()),
     }
     made["llama3"].post_processor = processors.TemplateProcessing(
         single="<s> $A", special_tokens=[("<s>", made["llama3"].token_to_id("<s>"))])
