@@ -176,6 +176,7 @@ static void test_pretok__bad_patterns_are_refused_with_a_reason(void **state)
         {"x|\\s*", "empty string"},
         {" ?[^(\\s|[.,!])]+", "at byte 8"},
         {"[\\w&&a]", "at byte 3"},
+        {"a|[_\\W]", "has \\W in a character class at byte 4"},
         {"a|\\p{N}{1,3}+", "has {1,3}+ at byte 7"},
         {"a{2}+", "(?:...{2})+"},
         {"cl100k_base", "no pattern \"cl100k_base\", but " PRETOK_LISTED},

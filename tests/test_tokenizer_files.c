@@ -335,6 +335,10 @@ static void test_tokenizer_files__unsupported_parts_are_named(void **state)
     refuse((Pieces){.pre_tokenizer =
                         "{\"type\": \"Metaspace\", \"replacement\": \"ab\", \"split\": true}"},
            "\"replacement\" must be one character");
+    refuse((Pieces){.pre_tokenizer =
+                        SEQUENCE(BYTE_LEVEL("false", "false") ", {\"type\": \"Metaspace\", "
+                                                              "\"replacement\": \"_\"}")},
+           "Metaspace: is not supported behind ByteLevel");
     refuse((Pieces){.pre_tokenizer = "{\"type\": \"Metaspace\", \"replacement\": \"_\", "
                                      "\"prepend_scheme\": \"last\"}"},
            "prepend_scheme last");

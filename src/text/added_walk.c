@@ -98,7 +98,7 @@ static void find_token(AddedWalk *w)
         if (added->rstrip) {
             end = skip_spaces(w->text, end, w->size);
         }
-        w->found = true;
+        w->found = start != end; /* else one with `rstrip` has taken all of it */
         w->token = (Span){start, end, true, (uint32_t)id};
     }
 }

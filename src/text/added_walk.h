@@ -26,5 +26,6 @@ AddedWalk added_walk_begin(const Tokenizer *tokenizer, const StringFinder *finde
                            const uint8_t *text, size_t size);
 
 /* The next span; false when the text is used up. They cover the text; where white space that a
- * token with `rstrip` has taken holds another token, that one is handed out too. */
+ * token with `rstrip` has taken holds another token, that one is handed out too, unless it takes
+ * the white space before it as well. */
 bool added_walk_next(AddedWalk *walk, Span *span);

@@ -79,9 +79,8 @@ struct Pretok {
 /* ---- Patterns without a scanner ----
  *
  * These go through PCRE2 and its just-in-time compiler where that works.
- * Letters and numbers are then those of the installed PCRE2: its version of Unicode, and what it
- * takes \w to be, decide (the \w of 10.42 has no combining marks). White space is the scanners',
- * and ^ and $ match at every line, as in Oniguruma (pretok_dialect.h).
+ * Letters and numbers are then those of the installed PCRE2, by its version of Unicode. White space
+ * is the scanners', and \w, ^ and $ are Oniguruma's (pretok_dialect.h).
  *
  * The subject that PCRE2 sees is the text itself, or a copy with U+FFFD in the place of every byte
  * that is not UTF-8. Positions in a copy are mapped back by walking along both. Because the subject

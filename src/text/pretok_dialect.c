@@ -14,19 +14,41 @@
     "\\x{0}-\\x{8}\\x{e}-\\x{1f}\\x{21}-\\x{84}\\x{86}-\\x{9f}\\x{a1}-\\x{167f}\\x{1681}-"  \
     "\\x{1fff}\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}" \
     "\\x{3001}-\\x{10ffff}"
+#define HEX "0-9A-Fa-f"
+#define NO_HEX "\\x{0}-\\x{2f}\\x{3a}-\\x{40}\\x{47}-\\x{60}\\x{67}-\\x{10ffff}"
+/* Alphabetic characters, some of which are symbols (circled letters), marks, decimal digits and
+ * connectors; outside a class also what else Latin-1 has of numbers. */
+#define WORD                                                                               \
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-" \
+    "\\x{1f169}\\x{1f170}-\\x{1f189}"
+#define WORD_OUTSIDE WORD "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
+#define IS_WORD "[" WORD_OUTSIDE "]"
+#define EDGE "(?<=" IS_WORD ")(?!" IS_WORD ")|(?<!" IS_WORD ")(?=" IS_WORD ")"
 
-/* What stands for several characters, and these as they are written inside a class. */
+/* What stands for something else, outside a class and within one. NULL: cannot be written there. */
 static const struct {
-    const char *written, *characters;
-    bool in_class_only;
+    const char *written, *outside, *inside;
 } shorthands[] = {
-    {"\\s", SPACES, false},
-    {"\\S", NO_SPACES, false},
-    {"\\h", "0-9A-Fa-f", false},
-    {"\\H", "\\x{0}-\\x{2f}\\x{3a}-\\x{40}\\x{47}-\\x{60}\\x{67}-\\x{10ffff}", false},
-    {"[:space:]", SPACES, true},
-    {"[:^space:]", NO_SPACES, true},
+    {"\\s", "[" SPACES "]", SPACES}, {"\\S", "[" NO_SPACES "]", NO_SPACES},
+    {"\\h", "[" HEX "]", HEX},       {"\\H", "[" NO_HEX "]", NO_HEX},
+    {"\\w", IS_WORD, WORD},          {"\\W", "[^" WORD_OUTSIDE "]", NULL},
+    {"\\b", "(?:" EDGE ")", "\\b"}, /* there a backspace */
+    {"\\B", "(?!" EDGE ")", "\\B"},  {"[:space:]", NULL, SPACES},
+    {"[:^space:]", NULL, NO_SPACES}, {"[:word:]", NULL, WORD},
+    {"[:^word:]", NULL, NULL},
 };
+#define SHORTHANDS (sizeof shorthands / sizeof *shorthands)
+
+/* The row of what is written so; SHORTHANDS: none. */
+static size_t find_shorthand(const char *at, size_t length)
+{
+    size_t i = 0;
+    while (i < SHORTHANDS && (strlen(shorthands[i].written) != length ||
+                              strncmp(at, shorthands[i].written, length) != 0)) {
+        i++;
+    }
+    return i;
+}
 
 /* Length of an escape, with the braces or the literal text that belong to it. */
 static size_t escape_length(const char *at)
@@ -89,6 +111,13 @@ static int check_unit(const char *at, size_t length, bool inside, size_t offset)
                        "if the character is meant",
                        offset, at[0]);
     }
+    size_t row = inside ? find_shorthand(at, length) : SHORTHANDS;
+    if (row < SHORTHANDS && shorthands[row].inside == NULL) {
+        return err_set(ERR_INPUT,
+                       "the pre-token pattern has %s in a character class at byte %zu of it, which "
+                       "is not supported; write a class that begins with ^",
+                       shorthands[row].written, offset);
+    }
     return 0;
 }
 
@@ -123,18 +152,11 @@ char *dialect_spell_out(const char *pattern)
     bool in_class = false;
     for (const char *at = pattern; *at != '\0';) {
         bool inside = in_class;
-        size_t length = unit_length(at, &in_class), i = 0,
-               count = sizeof shorthands / sizeof *shorthands;
-        while (i < count && (strlen(shorthands[i].written) != length ||
-                             strncmp(at, shorthands[i].written, length) != 0 ||
-                             (shorthands[i].in_class_only && !inside))) {
-            i++;
-        }
-        if (i == count) {
-            fwrite(at, 1, length, file);
-        } else {
-            fprintf(file, inside ? "%s" : "[%s]", shorthands[i].characters);
-        }
+        size_t length = unit_length(at, &in_class), row = find_shorthand(at, length);
+        const char *meant = row == SHORTHANDS ? NULL
+                            : inside          ? shorthands[row].inside
+                                              : shorthands[row].outside;
+        fwrite(meant != NULL ? meant : at, 1, meant != NULL ? strlen(meant) : length, file);
         at += length;
     }
     mem_checked(fclose(file) == 0 ? out : NULL, size);

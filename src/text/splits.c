@@ -104,12 +104,13 @@ void split_walk_close(SplitWalk *walk)
 static void run_from(SplitWalk *w, size_t level, const uint8_t *text, size_t size, size_t readable,
                      bool opens, bool first);
 
-/* Whether a piece and the one that follows it are one. */
-static bool belong(SplitBehavior behavior, bool matched, bool next_matched)
+/* Whether a piece and the one that follows it are one. Between two that the pattern does not match
+ * is a match of nothing. */
+static bool belong(const SplitStep *step, bool matched, bool next_matched)
 {
-    switch (behavior) {
+    switch (step->behavior) {
     case SPLIT_CONTIGUOUS:
-        return matched == next_matched;
+        return matched != step->inverted && next_matched != step->inverted;
     case SPLIT_WITH_PREVIOUS:
         return !matched && next_matched;
     case SPLIT_WITH_NEXT:
@@ -136,7 +137,7 @@ static void run_split(SplitWalk *w, size_t at_level, const uint8_t *text, size_t
     while (start < size) {
         /* Three in a row are one only where all of them match or none does. */
         bool follows = end < size && next_matched(level, step, &next);
-        bool joined = end < size && belong(step->behavior, matched, follows);
+        bool joined = end < size && belong(step, matched, follows);
         if (joined) {
             end = next;
             matched = follows;

@@ -299,7 +299,8 @@ static int read_pre_tokenizer(Reading *r, const cJSON *part)
         return read_split(t, part);
     }
     if (part_is(part, "Metaspace")) {
-        return read_metaspace(t, part);
+        return r->in_alphabet ? err_set(ERR_INPUT, "is not supported behind ByteLevel")
+                              : read_metaspace(t, part);
     }
     if (part_is(part, "Digits")) {
         code = part_flag(part, "individual_digits", false, &flag);

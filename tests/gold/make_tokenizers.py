@@ -44,6 +44,7 @@ TEXTS = [
     "<s>glued</s>", " <s> around </s> ", "<mask>x <mask> y<mask>", "a  <mask>  b", "<L>word <L> a<L>b",
     "wordy word sword word", "é日 e\u0301日x", "<|endoftext|><|endoftext|> end", "HELLO Hello hello",
     "▁ ▁▁a ▁b",
+    "camelCase HTMLParser aÉtéÀ", "one\n\n \n\ntwo \n", "a²b½c _d_ a\u0301b\u200dc Ⓐz हिन्दी",
     "<0x41><0x0A>", "....!!!???;;;", "a" * 120, "ab " * 40, " " * 50 + "x", "\U0001d4d0\U0001d4d1 𐍈",
     "\ufffd \ufeff mark", "Ǆ ǅ ǆ ß ẞ", "x\u0338 =\u0338 <\u0338",
     "क\u093c \u0958 \ufb2a \u2adc", "100%|50% $5 @me #tag",
@@ -159,6 +160,9 @@ def kinds():
         "whole_words": characters(None, sequence([metaspace(prepend_scheme="first"),
                                                   pre_tokenizers.Digits(False)]), back(),
                                   ignore_merges=True),
+        "words": byte_level(sequence([split(r"(?=\p{Lu})", "contiguous"), split(r"\w+|[^\w\s]+"),
+                                      split(r"\b[st]|\W+|[[:word:]]\B"), to_bytes(True)]),
+                            added=[AddedToken("\n", lstrip=True, rstrip=True)]),
         "composed": characters(n.NFC(), metaspace(prepend_scheme="never", split=False), back()),
     }
     made["llama3"].post_processor = processors.TemplateProcessing(
