@@ -73,12 +73,21 @@ static void test_exchange_bad__config_refuses_what_is_not_computed(void **state)
          "{\"full_attention\":{\"rope_type\":\"default\"},"
          "\"sliding_attention\":{\"rope_type\":\"linear\",\"factor\":2}}",
          "rope_type"},
+        {"hf_gemma3", "rope_parameters",
+         "{\"full_attention\":{\"rope_type\":\"default\"},"
+         "\"sliding_attention\":{\"partial_rotary_factor\":0.5}}",
+         "partial_rotary_factor"},
+        {"hf_gemma3", "rope_parameters", "{\"rope_theta\":77.0}", "rope_parameters"},
+        {"hf_qwen2", "rope_parameters",
+         "{\"full_attention\":{\"rope_theta\":33.0},\"sliding_attention\":{\"rope_theta\":44.0}}",
+         "\"rope_parameters\" differ"},
         {"hf_gemma3", "model_type", "\"gemma3\"", "gemma3_text"},
         {"hf_llama", "rope_scaling", "{\"type\":\"dynamic\",\"factor\":2}", "\"type\" is dynamic"},
         {"hf_llama", "rope_parameters", "{\"rope_theta\":-1}", "rope_theta"},
         {"hf_llama", "partial_rotary_factor", "0.5", "partial_rotary_factor"},
         {"hf_llama", "attention_bias", "true", "attention_bias"},
         {"hf_llama", "mlp_bias", "true", "mlp_bias"},
+        {"hf_llama", "is_causal", "false", "is_causal"},
         {"hf_llama", "head_dim", "7", "head-dim"},
         {"hf_llama", "hidden_act", "\"gelu\"", "hidden_act"},
         {"hf_llama", "sliding_window", "4096", "sliding_window"},
@@ -107,8 +116,15 @@ static void test_exchange_bad__config_refuses_what_is_not_computed(void **state)
     assert_true(spec.norm_eps == 2e-5 && spec.tied && spec.rope_base == 0);
     assert_int_equal(parse_with("hf_gpt2", "layer_norm_epsilon", "", &spec), 0);
     assert_true(spec.norm_eps == 1e-5);
-    assert_int_equal(parse_with("hf_llama", "rope_scaling", "{\"type\":\"default\"}", &spec), 0);
+    assert_int_equal(parse_with("hf_llama", "rope_scaling", "{}", &spec), 0);
     assert_true(spec.rope_base == 500000.0 && spec.norm_eps == 1e-6);
+    /* The older object counts where both are there, and a base that none says is transformers'. */
+    assert_int_equal(parse_with("hf_llama", "rope_scaling", "{\"type\":\"default\"}", &spec), 0);
+    assert_true(spec.rope_base == 10000.0);
+    assert_int_equal(parse_with("hf_qwen2", "rope_parameters", "", &spec), 0);
+    assert_true(spec.rope_base == 10000.0);
+    assert_int_equal(parse_with("hf_gemma3", "rope_parameters", "", &spec), 0);
+    assert_true(spec.rope_base == 1e6 && spec.rope_local_base == 10000.0);
     assert_int_equal(parse_with("hf_llama", "num_key_value_heads", "", &spec), 0);
     assert_int_equal(spec.kv_heads, 6);
     exchange_expect(hf_config_parse("[1", 2, "x.json", &spec), "is not JSON");

@@ -16,6 +16,9 @@
 #define UNDERSTOOD \
     "gpt2, llama, mistral, qwen2, qwen3, gemma2, gemma3_text, and ttt as pacer exports it"
 
+#define GLOBAL_ROPE "full_attention"
+#define LOCAL_ROPE "sliding_attention"
+
 typedef struct {
     const cJSON *root;
     int code; /* the first failure; later questions then do nothing */
@@ -244,7 +247,7 @@ static void read_scaling(Reader *r, const cJSON *rope, ModelSpec *s)
     static const char *const types[] = {"default", "linear", "llama3", "yarn", NULL};
     const char *name = member(r, rope, "rope_type") != NULL ? "rope_type" : "type";
     int type = choice(r, rope, name, types);
-    s->rope_scaling = type > 0 ? (RopeScaling)type : s->rope_scaling;
+    s->rope_scaling = member(r, rope, name) != NULL ? (RopeScaling)type : s->rope_scaling;
     if (type > 0) {
         s->rope_factor = needed(r, rope, "factor", 1e6);
     }
@@ -269,41 +272,58 @@ static void read_scaling(Reader *r, const cJSON *rope, ModelSpec *s)
     }
 }
 
-/* An object for each kind of layer: those with the window have a base of their own and no more. */
+/* An object for each kind of layer: those with the window have a base of their own and no more. The
+ * other's. */
 static const cJSON *read_local_rope(Reader *r, const cJSON *rope, ModelSpec *s)
 {
     static const char *const plain[] = {"default", NULL};
-    const cJSON *local = member(r, rope, "sliding_attention");
+    const cJSON *local = member(r, rope, LOCAL_ROPE);
     choice(r, local, "rope_type", plain);
+    require_whole_heads(r, local);
     s->rope_local_base = real(r, local, "rope_theta", s->rope_local_base, 1e12);
-    return member(r, rope, "full_attention");
+    return member(r, rope, GLOBAL_ROPE);
+}
+
+/* An object, or NULL where it is missing or empty. */
+static const cJSON *rope_object(Reader *r, const char *name)
+{
+    const cJSON *rope = member(r, r->root, name);
+    if (rope != NULL && !cJSON_IsObject(rope)) {
+        r->code = err_set(ERR_INPUT, "\"%s\" must be an object or null", name);
+    }
+    return rope != NULL && rope->child != NULL ? rope : NULL;
+}
+
+static void read_angles(Reader *r, const cJSON *rope, ModelSpec *s)
+{
+    read_scaling(r, rope, s);
+    require_whole_heads(r, rope);
+    s->rope_base = real(r, rope, "rope_theta", s->rope_base, 1e12);
 }
 
 /* Rotary positions are described by rope_theta with rope_scaling (null, or an object), or, in
- * newer files, by one object rope_parameters. */
+ * newer files, by one object rope_parameters, or one in it for each kind of layer. Where both are
+ * there rope_scaling counts, as in transformers. */
 static void read_rope(Reader *r, const Family *family, ModelSpec *s)
 {
+    const cJSON *older = rope_object(r, "rope_scaling");
+    const cJSON *rope = rope_object(r, "rope_parameters");
     bool two = hf_family_says(family, "rope-local-base");
+    bool nested = member(r, rope, GLOBAL_ROPE) != NULL || member(r, rope, LOCAL_ROPE) != NULL;
+    if (rope != NULL && nested != two && r->code == 0) {
+        r->code = err_set(ERR_INPUT, "\"rope_parameters\" %s",
+                          two ? "must have \"" GLOBAL_ROPE "\" and \"" LOCAL_ROPE "\""
+                              : "differ among layers, which pacer's models of this type do not "
+                                "compute");
+    }
     if (two) {
         s->rope_local_base = real(r, r->root, "rope_local_base_freq", s->rope_local_base, 1e12);
+        rope = read_local_rope(r, rope, s);
     }
-    const char *const objects[] = {"rope_scaling", "rope_parameters"};
-    for (int i = 0; i < 2; i++) {
-        const cJSON *rope = member(r, r->root, objects[i]);
-        if (rope == NULL) {
-            continue;
-        }
-        if (!cJSON_IsObject(rope)) {
-            r->code = err_set(ERR_INPUT, "\"%s\" must be an object or null", objects[i]);
-            return;
-        }
-        if (two && member(r, rope, "full_attention") != NULL) {
-            rope = read_local_rope(r, rope, s);
-        }
-        read_scaling(r, rope, s);
-        require_whole_heads(r, rope);
-        s->rope_base = real(r, rope, "rope_theta", s->rope_base, 1e12);
+    if (two || older == NULL) {
+        read_angles(r, rope, s);
     }
+    read_angles(r, older, s);
     require_whole_heads(r, r->root);
 }
 
@@ -342,6 +362,7 @@ static void read_family(Reader *r, const Family *family, ModelSpec *s)
     s->context = family->context;
     s->norm_eps = family->norm_eps;
     s->tied = family->tied;
+    s->rope_base = family->rope_base;
     require_absent(r, "quantization_config");
     for (const SpecField *field = spec_fields; field->name != NULL; field++) {
         read_field(r, family, field, s);
@@ -353,6 +374,7 @@ static void read_family(Reader *r, const Family *family, ModelSpec *s)
     require_truth(r, "scale_attn_weights", true);
     require_truth(r, "scale_attn_by_inverse_layer_idx", false);
     require_truth(r, "add_cross_attention", false);
+    require_truth(r, "is_causal", true);
     require_truth(r, "attention_bias", false);
     require_truth(r, "mlp_bias", false);
     require_truth(r, "use_bidirectional_attention", false);

@@ -12,7 +12,7 @@ typedef struct {
     } activations[3];
     /* What a file that leaves them out means; 0: they must be there, or follow from others. */
     int64_t context, kv_heads, head_dim;
-    double norm_eps;
+    double norm_eps, rope_base;
     bool tied;
     /* Options, by name, that its files can say beside those with a name of their own in the table
      * of fields; else they are as the preset has them. */
