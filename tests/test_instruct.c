@@ -35,7 +35,7 @@ static const char records[] =
     "{\"text\": \"plain\", \"prompt\": \"not this\", \"completion\": \"nor this\"}\n"
     "\n"
     "{\"prompt\": \"\", \"completion\": \"all of it\", \"id\": 7}\n"
-    "{\"prompt\": \"end only\", \"completion\": \"\"}\n"
+    "{\"messages\": null, \"prompt\": \"end only\", \"completion\": \"\"}\n"
     "{\"prompt\": \"\", \"completion\": \"\"}\n"
     "{\"messages\": [{\"role\": \"system\", \"content\": \"S\"}, {\"role\": \"user\", \"content\": "
     "\"Hi\"}, {\"role\": \"assistant\", \"content\": \"Yes\\u00e4\"}, {\"role\": \"user\", "
@@ -175,7 +175,8 @@ static void test_instruct__refuses_by_line_and_field(void **state)
     } bad[] = {
         {"{\"prompt\": 1, \"completion\": \"x\"}", "\"prompt\" must be a string"},
         {"{\"prompt\": \"x\", \"completion\": null}", "\"completion\" must be a string"},
-        {"{\"prompt\": \"x\"}", "no field \"text\""},
+        {"{\"prompt\": \"x\"}", "field \"prompt\" without \"completion\""},
+        {"{\"messages\": null, \"completion\": \"x\"}", "\"completion\" without \"prompt\""},
         {"{\"messages\": \"x\"}", "\"messages\" must be a list"},
         {"{\"messages\": []}", "\"messages\" must be a list"},
         {"{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}, 5]}",

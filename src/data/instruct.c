@@ -150,24 +150,31 @@ static int read_messages(const cJSON *messages, const char *chat, Instruct *reco
     return 0;
 }
 
+static const char *const halves[] = {"prompt", "completion"};
+
 bool instruct_is(const cJSON *object)
 {
-    return json_get(object, "messages") != NULL ||
-           (json_get(object, "prompt") != NULL && json_get(object, "completion") != NULL);
+    return !json_is_nothing(json_get(object, "messages")) || json_get(object, halves[0]) != NULL ||
+           json_get(object, halves[1]) != NULL;
 }
 
 int instruct_read(const cJSON *object, const char *chat, Instruct *record)
 {
     instruct_free(record);
     const cJSON *messages = json_get(object, "messages");
-    if (messages != NULL) {
+    if (!json_is_nothing(messages)) {
         return read_messages(messages, chat, record);
     }
-    static const char *const names[] = {"prompt", "completion"};
     for (int i = 0; i < 2; i++) {
-        const char *text = json_text_or(object, names[i], NULL);
+        const char *text = json_text_or(object, halves[i], NULL);
+        if (json_get(object, halves[i]) == NULL) {
+            return err_set(ERR_INPUT,
+                           "field \"%s\" without \"%s\", which instruction data has beside it (for "
+                           "text that counts as a whole choose its field with --field)",
+                           halves[1 - i], halves[i]);
+        }
         if (text == NULL) {
-            return err_set(ERR_INPUT, "field \"%s\" must be a string", names[i]);
+            return err_set(ERR_INPUT, "field \"%s\" must be a string", halves[i]);
         }
         add_piece(record, text, strlen(text), i == 1);
     }

@@ -13,7 +13,7 @@ typedef struct {
 
 void instruct_free(Instruct *record); /* no-op on a zeroed one */
 
-/* Whether the object has "messages", or "prompt" and "completion". */
+/* Whether the object has "messages", or one of "prompt" and "completion", which belong together. */
 bool instruct_is(const cJSON *object);
 
 /* A completion counts, and so does what the assistant says with what the template puts behind it.
