@@ -190,6 +190,39 @@ static void test_prepare__long_documents(void **state)
     data_files_remove(folder);
 }
 
+/* Where a tokenizer rewrites text its tokens may be longer than that: "▁" of three bytes for a
+ * space, one before the text. */
+static void test_prepare__documents_across_shards_have_their_bytes(void **state)
+{
+    (void)state;
+    char *folder = data_files_folder(), *path = io_join(folder, "text"),
+         *out = io_join(folder, "out");
+    const char *inputs[] = {path};
+    const char text[] = " a b \xe6\xbc\xa2";
+    data_files_write(path, text, sizeof text - 1);
+    PrepareOptions options = preparation(out, inputs, 1, 0);
+    Tokenizer *tokenizer;
+    assert_int_equal(tokenizer_open(PACER_GOLD_DIR "/tokenizers/llama2.json", &tokenizer), 0);
+    options.tokenizer = tokenizer;
+    options.tokenizer_name = "llama2.json";
+    options.end = 2;
+    options.val_fraction = 0;
+    for (options.shard_tokens = 1; options.shard_tokens < 12; options.shard_tokens++) {
+        assert_int_equal(prepare_quietly(&options, NULL), 0);
+        Dataset dataset;
+        assert_int_equal(dataset_open(&dataset, out, (DatasetOptions){.verify = true}), 0);
+        assert_int_equal(dataset.train.text_bytes, sizeof text - 1);
+        for (int s = 0; s < dataset.train.shard_count; s++) {
+            assert_true(dataset.train.shards[s].text_bytes < sizeof text);
+        }
+        dataset_close(&dataset);
+    }
+    tokenizer_free(tokenizer);
+    free(out);
+    free(path);
+    data_files_remove(folder);
+}
+
 static void test_prepare__split_is_stable_under_appending(void **state)
 {
     (void)state;
@@ -307,6 +340,7 @@ int main(void)
         cmocka_unit_test(test_prepare__streams_are_the_documents),
         cmocka_unit_test(test_prepare__ids_are_those_of_the_encoder),
         cmocka_unit_test(test_prepare__long_documents),
+        cmocka_unit_test(test_prepare__documents_across_shards_have_their_bytes),
         cmocka_unit_test(test_prepare__split_is_stable_under_appending),
         cmocka_unit_test(test_prepare__split_is_stable_under_reordering),
         cmocka_unit_test(test_prepare__bytes_that_are_not_utf8_are_kept),

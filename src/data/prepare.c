@@ -97,13 +97,18 @@ static int put_some(Preparation *p, int split, const uint32_t *ids, size_t count
     return code;
 }
 
-static uint64_t text_of(const Tokenizer *tokenizer, const uint32_t *ids, size_t count)
+/* Bytes of the ids' own texts, of at most `most` that all have together: those of a tokenizer that
+ * rewrites what it reads may be more. */
+static uint64_t text_of(const Tokenizer *tokenizer, const uint32_t *ids, size_t count,
+                        uint64_t most)
 {
     uint64_t bytes = 0;
-    for (size_t i = 0; i < count; i++) {
-        bytes += tokenizer->tokens[ids[i]].size;
+    for (size_t i = 0; i < count && bytes < most; i++) {
+        size_t size;
+        tokenizer_bytes(tokenizer, ids[i], &size);
+        bytes += size;
     }
-    return bytes;
+    return bytes < most ? bytes : most;
 }
 
 /* Writes ids that are `bytes` of text; where they lie in two shards or more, each gets the bytes of
@@ -118,7 +123,7 @@ static int take_ids(void *context, uint64_t tag, const uint32_t *ids, size_t cou
     while (code == 0 && count > 0) {
         size_t part = 0;
         code = put_some(p, split, ids, count, left_out, &part);
-        uint64_t text = part < count ? text_of(p->options->tokenizer, ids, part) : bytes;
+        uint64_t text = part < count ? text_of(p->options->tokenizer, ids, part, bytes) : bytes;
         sink->text_bytes += code == 0 ? text : 0;
         bytes -= text;
         ids += part;
