@@ -535,22 +535,26 @@ static void test_gguf__refuses_by_name(void **state)
          {.layers = 3, .width = 64, .heads = 4, .vocab = TOKENS, .window = 5, .full_every = 3}},
         {"tiny", "has 267 tokens, the model 200", {.vocab = 200}},
     };
+    static const char *const kinds[][2] = {{"nfkc_lower.json", "normalizer NFKC"},
+                                           {"qwen2.json", "<mask> takes spaces around it"}};
     char *path = io_join(exchange_folder, "refused.gguf");
+    Made m;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        Made m;
         make(&m, &(Case){bad[i].preset, "", bad[i].o}, true);
         exchange_expect(gguf_export(&m.model, GGUF_F32, path), bad[i].says);
         unmake(&m);
     }
-    Made m;
-    make(&m, &cases[0], true);
-    char *json = io_join(m.folder, "tokenizer.json");
-    assert_int_equal(unlink(json), 0);
-    exchange_expect(gguf_export(&m.model, GGUF_F32, path), "has no tokenizer");
-    exchange_write(m.folder, "tokenizer.json",
-                   "{\"model\": {\"type\": \"Unigram\", \"vocab\": []}}");
+    make(&m, &(Case){"tiny", "", {.vocab = 600}}, true);
+    for (int i = 0; i < 2; i++) {
+        char *kind = exchange_read(PACER_GOLD_DIR "/tokenizers", kinds[i][0]);
+        exchange_write(m.folder, "tokenizer.json", kind);
+        exchange_expect(gguf_export(&m.model, GGUF_F32, path), kinds[i][1]);
+        free(kind);
+    }
+    exchange_write(m.folder, "tokenizer.json", "{\"model\": {\"type\": \"Unigram\"}}");
     exchange_expect(gguf_export(&m.model, GGUF_F32, path), "Unigram");
-    free(json);
+    m.model.tokenizer = exchange_folder;
+    exchange_expect(gguf_export(&m.model, GGUF_F32, path), "has no tokenizer");
     unmake(&m);
     assert_false(io_exists(path));
     free(path);

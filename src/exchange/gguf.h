@@ -43,6 +43,16 @@ enum {
     TOKEN_BYTE
 };
 
+#define GGUF_SIGN "\xE2\x96\x81" /* what vocabularies over characters write a space as */
+
+int gguf_token_type(const Tokenizer *tokenizer, uint32_t id);
+bool gguf_is_found_first(const Tokenizer *tokenizer, uint32_t id); /* as added tokens are */
+
+/* ERR_INPUT naming an added token that llama.cpp would find otherwise in a text; gguf_tokens.c */
+int gguf_check_added(const Tokenizer *tokenizer);
+
+int gguf_refuse_normalizer(NormalizeKind kind); /* ERR_INPUT */
+
 /* Fields of the tokenizer, for a model with that many rows of the embedding. gguf_vocab.c */
 int gguf_put_vocab(GgufFields *fields, const HfModel *model);
 

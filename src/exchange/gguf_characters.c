@@ -17,8 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SIGN "\xE2\x96\x81" /* what a space is written as */
-#define LONGEST 1024        /* bytes of a token whose merges are tried */
+#define LONGEST 1024 /* bytes of a token whose merges are tried */
 #define NONE UINT32_MAX
 
 /* How a text becomes one token, if it does. */
@@ -40,32 +39,6 @@ static bool has(Token token, const char *text)
 static ShownToken shown(Token token)
 {
     return token_shown(token.bytes, token.size);
-}
-
-/* What llama.cpp takes it for. Texts of control, unknown and user tokens are found in a text first,
- * as those of added tokens are. It writes user tokens as they are, so one of the vocabulary that
- * stands for spaces is a normal one, which its merges find too. */
-static int type_of(const Tokenizer *t, uint32_t id)
-{
-    uint8_t byte;
-    if (id >= t->vocab || t->tokens[id].size == 0) {
-        return TOKEN_UNUSED;
-    }
-    Token token = t->tokens[id];
-    const AddedToken *added = tokenizer_added_of(t, id);
-    if (added != NULL) {
-        return id == t->unknown                    ? TOKEN_UNKNOWN
-               : added->special                    ? TOKEN_CONTROL
-               : has(token, SIGN) && !added->apart ? TOKEN_NORMAL
-                                                   : TOKEN_USER;
-    }
-    return token_is_byte(token.bytes, token.size, &byte) ? TOKEN_BYTE : TOKEN_NORMAL;
-}
-
-static bool is_found_first(const Tokenizer *t, uint32_t id)
-{
-    int type = type_of(t, id);
-    return type == TOKEN_UNKNOWN || type == TOKEN_CONTROL || type == TOKEN_USER;
 }
 
 /* --- merges and scores --- */
@@ -193,7 +166,7 @@ static int check_merges(const Vocab *vocab)
     for (uint32_t id = 0; id < t->vocab; id++) {
         Token token = t->tokens[id];
         /* no text between has the text of an added token, nor a space */
-        bool never = is_found_first(t, id) && !has(token, SIGN);
+        bool never = gguf_is_found_first(t, id) && !has(token, GGUF_SIGN);
         if (token.size == 0 || never || has(token, " ") || is_character(token)) {
             continue;
         }
@@ -201,7 +174,7 @@ static int check_merges(const Vocab *vocab)
         if (here.left != there.left) {
             return refuse_token(token, here, there);
         }
-        if (here.left == 0 && t->ignore_merges && type_of(t, id) == TOKEN_NORMAL) {
+        if (here.left == 0 && t->ignore_merges && gguf_token_type(t, id) == TOKEN_NORMAL) {
             return err_set(ERR_INPUT, "--format gguf: ignore_merges, with token %s by no merge",
                            shown(token).text);
         }
@@ -211,7 +184,7 @@ static int check_merges(const Vocab *vocab)
 
 /* --- texts --- */
 
-/* Whether llama.cpp puts a space before texts. It writes spaces as SIGN, and that is all. */
+/* Whether llama.cpp puts a space before texts. It writes spaces as GGUF_SIGN, and that is all. */
 static int check_normalizer(const Tokenizer *t, bool *prefix)
 {
     bool replaced = false;
@@ -219,30 +192,27 @@ static int check_normalizer(const Tokenizer *t, bool *prefix)
     for (size_t i = 0; i < t->normalizer.count; i++) {
         const NormalizeStep *step = &t->normalizer.steps[i];
         if (step->kind == NORMALIZE_REPLACE && !replaced && strcmp(step->from, " ") == 0 &&
-            strcmp(step->to, SIGN) == 0) {
+            strcmp(step->to, GGUF_SIGN) == 0) {
             replaced = true;
         } else if (step->kind == NORMALIZE_PREPEND && !*prefix &&
-                   (strcmp(step->to, SIGN) == 0 || (!replaced && strcmp(step->to, " ") == 0))) {
+                   (strcmp(step->to, GGUF_SIGN) == 0 ||
+                    (!replaced && strcmp(step->to, " ") == 0))) {
             *prefix = true;
         } else {
-            static const char *const names[] = {"NFC",       "NFD",     "NFKC",   "NFKD",
-                                                "Lowercase", "Prepend", "Replace"};
-            return err_set(ERR_INPUT,
-                           "--format gguf: llama.cpp does not apply the tokenizer's normalizer %s",
-                           names[step->kind]);
+            return gguf_refuse_normalizer(step->kind);
         }
     }
     const SplitStep *meta = splits_metaspace(&t->splits);
     uint8_t sign[4];
-    if (meta != NULL && (utf8_encode(meta->sign, sign) != 3 || memcmp(sign, SIGN, 3) != 0)) {
+    if (meta != NULL && (utf8_encode(meta->sign, sign) != 3 || memcmp(sign, GGUF_SIGN, 3) != 0)) {
         return err_set(ERR_INPUT, "--format gguf: Metaspace writes spaces as another sign than %s",
-                       SIGN);
+                       GGUF_SIGN);
     }
     if (!replaced && meta == NULL) {
         return err_set(ERR_INPUT,
                        "--format gguf: the tokenizer leaves spaces as they are; llama.cpp writes "
                        "them as %s",
-                       SIGN);
+                       GGUF_SIGN);
     }
     return 0;
 }
@@ -261,12 +231,12 @@ static int check_splits(const Tokenizer *t, bool *prefix)
     }
     for (uint32_t id = 0; meta != NULL && meta->parts && id < t->vocab; id++) {
         Token token = t->tokens[id];
-        if (token.size > 1 && type_of(t, id) == TOKEN_NORMAL &&
-            memmem(token.bytes + 1, token.size - 1, SIGN, strlen(SIGN)) != NULL) {
+        if (token.size > 1 && gguf_token_type(t, id) == TOKEN_NORMAL &&
+            memmem(token.bytes + 1, token.size - 1, GGUF_SIGN, strlen(GGUF_SIGN)) != NULL) {
             return err_set(ERR_INPUT,
                            "--format gguf: Metaspace splits before %s, but token %s has it inside; "
                            "llama.cpp does not split",
-                           SIGN, shown(token).text);
+                           GGUF_SIGN, shown(token).text);
         }
     }
     if (meta != NULL && meta->scheme != PREPEND_NEVER && !*prefix) {
@@ -276,85 +246,6 @@ static int check_splits(const Tokenizer *t, bool *prefix)
                  meta->scheme == PREPEND_FIRST ? " and behind every special token" : "");
     }
     return 0;
-}
-
-/* --- added tokens --- */
-
-static bool is_run(Token token)
-{
-    int first = utf8_length(token.bytes, token.size);
-    size_t length = first > 0 ? (size_t)first : 1;
-    for (size_t i = length; i < token.size; i++) {
-        if (token.bytes[i] != token.bytes[i - length]) {
-            return false;
-        }
-    }
-    return token.size % length == 0;
-}
-
-/* Bytes that can be the end of `a` and the beginning of `b` at once, less than all of either. */
-static bool overlap(Token a, Token b)
-{
-    size_t most = a.size < b.size ? a.size : b.size;
-    for (size_t w = 1; w < most; w++) {
-        if (memcmp(a.bytes + a.size - w, b.bytes, w) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* llama.cpp finds the longest ones first; Hugging Face those that are not `normalized`, each kind
- * from left to right and of several the longest. */
-static bool found_otherwise(const Tokenizer *t, const AddedToken *first, const AddedToken *second)
-{
-    Token a = t->tokens[first->id], b = t->tokens[second->id];
-    if (first->normalized == second->normalized) {
-        bool runs = is_run(a) && is_run(b);
-        return !runs && overlap(a, b) && a.size <= b.size;
-    }
-    bool plain_is_longer = second->normalized ? a.size > b.size : b.size > a.size;
-    bool inside = memmem(a.bytes, a.size, b.bytes, b.size) != NULL ||
-                  memmem(b.bytes, b.size, a.bytes, a.size) != NULL;
-    return (overlap(a, b) || inside) && !plain_is_longer;
-}
-
-static int check_added(const Tokenizer *t)
-{
-    NormalizeRoom room = {0};
-    int code = 0;
-    for (size_t i = 0; code == 0 && i < t->added_count; i++) {
-        const AddedToken *added = &t->added[i];
-        Token token = t->tokens[added->id];
-        uint32_t id = added->id;
-        size_t size = token.size;
-        const uint8_t *text = normalizer_run(&t->normalizer, &room, token.bytes, &size, true);
-        const char *why = tokenizer_find(t, token.bytes, token.size, &id) && id != added->id
-                              ? "has the text of another"
-                          : !is_found_first(t, added->id)  ? NULL
-                          : added->single_word             ? "is a single_word"
-                          : added->lstrip || added->rstrip ? "takes spaces around it"
-                          : added->normalized && (size != token.size || has(token, SIGN) ||
-                                                  memcmp(text, token.bytes, size) != 0)
-                              ? "is found in normalized text"
-                              : NULL;
-        if (why != NULL) {
-            code = err_set(ERR_INPUT, "--format gguf: added token %s %s, which llama.cpp's is not",
-                           shown(token).text, why);
-        }
-        for (size_t j = 0; code == 0 && why == NULL && j < t->added_count; j++) {
-            const AddedToken *other = &t->added[j];
-            if (i != j && is_found_first(t, added->id) && is_found_first(t, other->id) &&
-                found_otherwise(t, added, other)) {
-                code = err_set(ERR_INPUT,
-                               "--format gguf: added tokens %s and %s overlap, and llama.cpp finds "
-                               "the longer one first",
-                               shown(token).text, shown(t->tokens[other->id]).text);
-            }
-        }
-    }
-    normalize_room_free(&room);
-    return code;
 }
 
 /* --- fields --- */
@@ -379,7 +270,7 @@ static void put_fields(GgufFields *fields, const Vocab *vocab, int64_t rows, boo
     }
     gguf_field_array(fields, "tokenizer.ggml.token_type", GGUF_I32, (uint64_t)rows);
     for (int64_t id = 0; id < rows; id++) {
-        gguf_put_whole(fields->to, (uint64_t)type_of(t, (uint32_t)id), 4);
+        gguf_put_whole(fields->to, (uint64_t)gguf_token_type(t, (uint32_t)id), 4);
     }
     if (t->unknown != NONE) {
         gguf_field_whole(fields, "tokenizer.ggml.unknown_token_id", t->unknown);
@@ -407,7 +298,7 @@ int gguf_put_characters(GgufFields *fields, const Tokenizer *tokenizer, int64_t 
     bool prefix;
     int code = check_bytes(tokenizer);
     code = code != 0 ? code : check_normalizer(tokenizer, &prefix);
-    code = code != 0 ? code : check_added(tokenizer);
+    code = code != 0 ? code : gguf_check_added(tokenizer);
     code = code != 0 ? code : check_merges(&vocab);
     code = code != 0 ? code : check_splits(tokenizer, &prefix);
     if (code == 0) {

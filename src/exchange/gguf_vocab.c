@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/io.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "text/unicode.h"
 
@@ -84,14 +85,7 @@ static void put_tokens(GgufFields *fields, const Tokenizer *tokenizer, int64_t v
     }
     gguf_field_array(fields, "tokenizer.ggml.token_type", GGUF_I32, (uint64_t)vocab);
     for (int64_t id = 0; id < vocab; id++) {
-        bool known = id < tokenizer->vocab && tokenizer->tokens[id].size > 0;
-        const AddedToken *added = known ? tokenizer_added_of(tokenizer, (uint32_t)id) : NULL;
-        gguf_put_whole(fields->to,
-                       !known           ? TOKEN_UNUSED
-                       : added == NULL  ? TOKEN_NORMAL
-                       : added->special ? TOKEN_CONTROL
-                                        : TOKEN_USER,
-                       4);
+        gguf_put_whole(fields->to, (uint64_t)gguf_token_type(tokenizer, (uint32_t)id), 4);
     }
 }
 
@@ -105,10 +99,27 @@ static void put_merges(GgufFields *fields, const Tokenizer *tokenizer)
     }
 }
 
+/* llama.cpp takes text as it is. That of NFC, which Qwen's have, mostly is in it already. */
+static int check_normalizer(const Tokenizer *tokenizer)
+{
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < tokenizer->normalizer.count; i++) {
+        NormalizeKind kind = tokenizer->normalizer.steps[i].kind;
+        code = kind != NORMALIZE_NFC ? gguf_refuse_normalizer(kind) : 0;
+    }
+    if (code == 0 && tokenizer->normalizer.count > 0) {
+        log_warn("llama.cpp does not apply the tokenizer's normalizer NFC: ids of a text that is "
+                 "not in it differ");
+    }
+    return code;
+}
+
 static int put_bytes(GgufFields *fields, const Tokenizer *tokenizer, int64_t rows)
 {
     const char *pattern;
     int code = find_pattern(tokenizer, &pattern);
+    code = code != 0 ? code : check_normalizer(tokenizer);
+    code = code != 0 ? code : gguf_check_added(tokenizer);
     if (code != 0) {
         return code;
     }
