@@ -67,6 +67,18 @@ sed 's/"post_processor": null/"post_processor": {"type": "TemplateProcessing", "
 "$PACER" generate plain --prompt 'Once' --max-tokens 40 --seed 5 --threads 1 >text-plain 2>err || fail "generate with a template"
 cmp -s text-run text-plain || fail "the template of tokenizer.json has no effect"
 
+# What else a tokenizer came with goes out again: the token that ends its texts, and its chat template.
+cp -r hf chat && echo "{{ messages }}" >chat/chat_template.jinja
+sed 's/\("special": true}\)$/\1,\n    {"id": 257, "content": "<|im_end|>", "special": true}/' hf/tokenizer.json >chat/tokenizer.json
+sed 's/"eos_token":.*/"eos_token": "<|im_end|>",/' hf/tokenizer_config.json >chat/tokenizer_config.json
+expect 0 "as --model gpt2-124m" import chat --out chat-run
+expect 0 "the model of chat-run/ckpt/latest" export chat-run --out chat-out
+grep -q '"eos_token_id":[[:space:]]*257' chat-out/config.json && grep -q '"eos_token_id":[[:space:]]*257' chat-out/generation_config.json ||
+    fail "another token ends texts of the exported model"
+cmp -s chat/chat_template.jinja chat-out/chat_template.jinja || fail "the chat template is lost"
+expect 0 "chat.gguf: the model" export chat-run --format gguf --out chat.gguf
+grep -q "{{ messages }}" chat.gguf || fail "the chat template is not in the GGUF file"
+
 expect 0 "sharded: the model" export imported --out sharded --shard-bytes 10k
 [[ -s sharded/model.safetensors.index.json && -s sharded/model-00001-of-00006.safetensors ]] || fail "no shards: $(ls sharded)"
 expect 0 "low: the model" export run/ckpt/step-2 --out low --dtype bf16

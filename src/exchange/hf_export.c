@@ -13,9 +13,13 @@
 
 #define TOKENIZER_FILE "tokenizer.json"
 #define TOKENIZER_CONFIG_FILE "tokenizer_config.json"
+#define CHAT_TEMPLATE_FILE "chat_template.jinja"
 #define TOKENIZER_LIMIT ((size_t)256 << 20)
 
 /* --- tokenizer --- */
+
+/* What goes with tokenizer.json, as it is. */
+static const char *const companions[] = {TOKENIZER_CONFIG_FILE, CHAT_TEMPLATE_FILE};
 
 static int copy_file(const char *from, const char *to)
 {
@@ -62,12 +66,14 @@ int hf_bring_tokenizer(const char *from, const char *folder, Tokenizer **tokeniz
     }
     free(source);
     free(target);
-    if (code == 0 && io_has(from, TOKENIZER_CONFIG_FILE)) {
-        source = io_join(from, TOKENIZER_CONFIG_FILE);
-        target = io_join(folder, TOKENIZER_CONFIG_FILE);
-        code = copy_file(source, target);
-        free(source);
-        free(target);
+    for (size_t i = 0; i < sizeof companions / sizeof companions[0]; i++) {
+        if (code == 0 && io_has(from, companions[i])) {
+            source = io_join(from, companions[i]);
+            target = io_join(folder, companions[i]);
+            code = copy_file(source, target);
+            free(source);
+            free(target);
+        }
     }
     return code;
 }
@@ -150,10 +156,15 @@ HfTextTokens hf_text_tokens(const HfModel *model, const Tokenizer *tokenizer)
 
 char *hf_chat_template(const char *folder)
 {
-    cJSON *config = load_tokenizer_config(folder);
-    const char *text = json_text_or(config, "chat_template", NULL);
-    char *copy = text != NULL ? mem_strdup(text) : NULL;
-    cJSON_Delete(config);
+    char *path = io_join(folder, CHAT_TEMPLATE_FILE), *copy = NULL;
+    size_t size;
+    if (!io_exists(path) || io_read_all(path, TOKENIZER_LIMIT, &copy, &size) != 0) {
+        cJSON *config = load_tokenizer_config(folder);
+        const char *text = json_text_or(config, "chat_template", NULL);
+        copy = text != NULL ? mem_strdup(text) : NULL;
+        cJSON_Delete(config);
+    }
+    free(path);
     return copy;
 }
 
@@ -198,8 +209,9 @@ static int write_descriptions(const char *folder, const HfModel *model, DType dt
     cJSON *config = NULL;
     int code = hf_bring_tokenizer(model->tokenizer, folder, &tokenizer);
     if (code == 0 && tokenizer != NULL) {
-        find_ids(tokenizer, &extra.begin, &extra.end);
-        extra.begin = model->trained ? extra.end : extra.begin;
+        HfTextTokens ids = hf_text_tokens(model, tokenizer);
+        extra.begin = ids.begin;
+        extra.end = ids.end;
         if (model->trained || !io_has(folder, TOKENIZER_CONFIG_FILE)) {
             code = save(folder, TOKENIZER_CONFIG_FILE, tokenizer_config(tokenizer, model, extra));
         }

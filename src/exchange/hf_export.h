@@ -21,10 +21,9 @@ typedef struct {
 int hf_export(const HfModel *model, HfExport options, const char *out);
 
 /* Brings the tokenizer that `from` holds, if any, into `folder` as tokenizer.json: a copy of
- * that file, so that nothing in it is lost, or one made from vocab.json and merges.txt; and
- * tokenizer_config.json. One that
- * pacer cannot read is copied with a warning. *tokenizer is for the caller to free; NULL: there is
- * none that pacer reads. */
+ * that file, so that nothing in it is lost, or one made from vocab.json and merges.txt; with
+ * tokenizer_config.json and chat_template.jinja. One that pacer cannot read is copied with a
+ * warning. *tokenizer is for the caller to free; NULL: there is none that pacer reads. */
 int hf_bring_tokenizer(const char *from, const char *folder, Tokenizer **tokenizer);
 
 /* Ids of the tokens that begin and end a text, -1: none; first: one comes before every text. Where
@@ -35,7 +34,8 @@ typedef struct {
 } HfTextTokens;
 HfTextTokens hf_text_tokens(const HfModel *model, const Tokenizer *tokenizer);
 
-/* "chat_template" of the folder's tokenizer_config.json; NULL: none. Caller frees. */
+/* The folder's chat_template.jinja, or "chat_template" of its tokenizer_config.json; NULL: none.
+ * Caller frees. */
 char *hf_chat_template(const char *folder);
 
 /* The token that is put before every text: what the folder's tokenizer_config.json says, or if it
