@@ -75,6 +75,8 @@ expect 0 "as --model gpt2-124m" import chat --out chat-run
 expect 0 "the model of chat-run/ckpt/latest" export chat-run --out chat-out
 grep -q '"eos_token_id":[[:space:]]*257' chat-out/config.json && grep -q '"eos_token_id":[[:space:]]*257' chat-out/generation_config.json ||
     fail "another token ends texts of the exported model"
+"$PACER" generate chat-run --prompt a --samples 4 --temperature 9 --max-tokens 9000 --threads 1 --json chat.json >out 2>err || fail "generate chat-run"
+[[ $(grep -c '[^0-9]257\],$' chat.json) == 4 ]] || fail "texts end at another token"
 cmp -s chat/chat_template.jinja chat-out/chat_template.jinja || fail "the chat template is lost"
 expect 0 "chat.gguf: the model" export chat-run --format gguf --out chat.gguf
 grep -q "{{ messages }}" chat.gguf || fail "the chat template is not in the GGUF file"

@@ -143,14 +143,14 @@ static int put_all(GgufFields *fields, const HfModel *model, const Tokenizer *to
     if (code != 0) {
         return code;
     }
-    HfTextTokens ids = hf_text_tokens(model, tokenizer);
+    HfTextTokens ids = hf_text_tokens(model->tokenizer, model->trained, tokenizer);
     if (ids.begin >= 0) {
         gguf_field_whole(fields, "tokenizer.ggml.bos_token_id", ids.begin);
     }
     if (ids.end >= 0) {
         gguf_field_whole(fields, "tokenizer.ggml.eos_token_id", ids.end);
     }
-    gguf_field_bool(fields, "tokenizer.ggml.add_bos_token", ids.first);
+    gguf_field_bool(fields, "tokenizer.ggml.add_bos_token", ids.first >= 0);
     gguf_field_bool(fields, "tokenizer.ggml.add_eos_token", false);
     char *chat = hf_chat_template(model->tokenizer);
     if (chat != NULL) {

@@ -125,31 +125,28 @@ static bool named_token(const cJSON *config, const char *name, const Tokenizer *
     return text != NULL && tokenizer_find_added(tokenizer, (const uint8_t *)text, strlen(text), id);
 }
 
-bool hf_first_token(const char *folder, const Tokenizer *tokenizer, uint32_t *id)
+/* Of an imported model. */
+static bool find_first(const cJSON *config, const Tokenizer *tokenizer, uint32_t *id)
 {
-    cJSON *config = load_tokenizer_config(folder);
     const cJSON *added = json_get(config, "add_bos_token");
-    bool found = cJSON_IsBool(added)
-                     ? cJSON_IsTrue(added) && named_token(config, "bos_token", tokenizer, id)
-                     : template_token(tokenizer, id);
-    cJSON_Delete(config);
-    return found;
+    return cJSON_IsBool(added)
+               ? cJSON_IsTrue(added) && named_token(config, "bos_token", tokenizer, id)
+               : template_token(tokenizer, id);
 }
 
-HfTextTokens hf_text_tokens(const HfModel *model, const Tokenizer *tokenizer)
+HfTextTokens hf_text_tokens(const char *folder, bool trained, const Tokenizer *tokenizer)
 {
     HfTextTokens ids;
     uint32_t id;
     find_ids(tokenizer, &ids.begin, &ids.end);
-    if (model->trained) {
-        ids.begin = ids.end;
-        ids.first = ids.end >= 0;
+    if (trained) {
+        ids.begin = ids.first = ids.end;
         return ids;
     }
-    cJSON *config = load_tokenizer_config(model->tokenizer);
+    cJSON *config = load_tokenizer_config(folder);
     ids.begin = named_token(config, "bos_token", tokenizer, &id) ? (int64_t)id : ids.begin;
     ids.end = named_token(config, "eos_token", tokenizer, &id) ? (int64_t)id : ids.end;
-    ids.first = hf_first_token(model->tokenizer, tokenizer, &id);
+    ids.first = find_first(config, tokenizer, &id) ? (int64_t)id : -1;
     cJSON_Delete(config);
     return ids;
 }
@@ -209,7 +206,7 @@ static int write_descriptions(const char *folder, const HfModel *model, DType dt
     cJSON *config = NULL;
     int code = hf_bring_tokenizer(model->tokenizer, folder, &tokenizer);
     if (code == 0 && tokenizer != NULL) {
-        HfTextTokens ids = hf_text_tokens(model, tokenizer);
+        HfTextTokens ids = hf_text_tokens(model->tokenizer, model->trained, tokenizer);
         extra.begin = ids.begin;
         extra.end = ids.end;
         if (model->trained || !io_has(folder, TOKENIZER_CONFIG_FILE)) {

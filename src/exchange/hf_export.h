@@ -26,18 +26,15 @@ int hf_export(const HfModel *model, HfExport options, const char *out);
  * warning. *tokenizer is for the caller to free; NULL: there is none that pacer reads. */
 int hf_bring_tokenizer(const char *from, const char *folder, Tokenizer **tokenizer);
 
-/* Ids of the tokens that begin and end a text, -1: none; first: one comes before every text. Where
- * pacer trained the model that is the one that ends documents; else tokenizer_config.json says. */
+/* Ids of the tokens that begin and end a text and of the one that comes before every text, -1:
+ * none. Where pacer trained the model all are the one that ends documents. Else the folder's
+ * tokenizer_config.json says, or where it says nothing of the first the template of the tokenizer's
+ * post_processor. */
 typedef struct {
-    int64_t begin, end;
-    bool first;
+    int64_t begin, end, first;
 } HfTextTokens;
-HfTextTokens hf_text_tokens(const HfModel *model, const Tokenizer *tokenizer);
+HfTextTokens hf_text_tokens(const char *folder, bool trained, const Tokenizer *tokenizer);
 
 /* The folder's chat_template.jinja, or "chat_template" of its tokenizer_config.json; NULL: none.
  * Caller frees. */
 char *hf_chat_template(const char *folder);
-
-/* The token that is put before every text: what the folder's tokenizer_config.json says, or if it
- * says nothing the template of the tokenizer's post_processor; false: none. */
-bool hf_first_token(const char *folder, const Tokenizer *tokenizer, uint32_t *id);

@@ -126,10 +126,9 @@ const char *model_source_tokenizer(const ModelSource *source)
     return source->run != NULL ? source->run : source->path;
 }
 
-bool model_source_first_token(const ModelSource *source, const Tokenizer *tokenizer, uint32_t *id)
+HfTextTokens model_source_text_tokens(const ModelSource *source, const Tokenizer *tokenizer)
 {
-    return source->step > 0 ? tokenizer_end(tokenizer, NULL, id) == 0
-                            : hf_first_token(model_source_tokenizer(source), tokenizer, id);
+    return hf_text_tokens(model_source_tokenizer(source), source->step > 0, tokenizer);
 }
 
 int model_source_rows(const ModelSource *source, const ParamTable *table, ModelRowTake *take,

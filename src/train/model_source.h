@@ -3,6 +3,7 @@
  * checkpoint in it, or a Hugging Face folder. train --init, export, generate and eval begin
  * here. */
 #include "config/config.h"
+#include "exchange/hf_export.h"
 #include "exchange/weight_folder.h"
 #include "train/trainer.h"
 
@@ -27,9 +28,8 @@ void model_source_close(ModelSource *source); /* a no-op on a zeroed one */
 /* The folder to look for its tokenizer in: the run directory, or the Hugging Face folder. */
 const char *model_source_tokenizer(const ModelSource *source);
 
-/* The token that comes before every text, as the model met it in training: the end of a document
- * where pacer trained it; else what tokenizer_config.json puts there. false: none. */
-bool model_source_first_token(const ModelSource *source, const Tokenizer *tokenizer, uint32_t *id);
+/* The tokens that come before every text and end it, as the model met them in training. */
+HfTextTokens model_source_text_tokens(const ModelSource *source, const Tokenizer *tokenizer);
 
 /* Gives the values of each row of the table in turn, so that the host holds no second copy of the
  * model. They may be changed; what lies between the rows and behind them is given to nobody. */

@@ -109,9 +109,9 @@ static int open_tokenizer(LoadedModel *loaded, const ModelSource *from, const Co
                        "that the model was trained with as --tokenizer",
                        (long long)known, loaded->path, (long long)vocab);
     }
-    uint32_t first;
-    bool has = model_source_first_token(from, loaded->tokenizer, &first);
-    loaded->first = has ? (int64_t)first : -1;
+    HfTextTokens ids = model_source_text_tokens(from, loaded->tokenizer);
+    loaded->first = ids.first;
+    loaded->end = ids.end;
     if (vocab - known > vocab / 10) {
         log_warn("the tokenizer has %lld tokens, the model a vocabulary of %lld: is it the one "
                  "that the model was trained with?",

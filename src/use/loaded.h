@@ -22,7 +22,7 @@ typedef struct {
     Tensor weights, others;
     void *blocks[3];      /* weights, others, rope */
     Tokenizer *tokenizer; /* NULL: none was found with it or given */
-    int64_t first;        /* token before every prompt, as in training; -1: none */
+    int64_t first, end;   /* token before every prompt, as in training, and behind; -1: none */
 } LoadedModel;
 
 /* Opens what `path` means on the device that cfg (of generate or eval: device, dtype, threads,

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NO_TOKEN UINT32_MAX
-
 /* --- prompt --- */
 
 /* What a text without a prompt begins with: elsewhere models may have a token for it. */
@@ -67,7 +65,7 @@ const char *wrote_reason_name(WroteReason reason)
 typedef struct {
     const Tokenizer *tokenizer;
     const WriterSettings *settings;
-    uint32_t end; /* NO_TOKEN: the tokenizer has none */
+    int64_t end; /* -1: the tokenizer has none */
 } Writer;
 
 /* Where the first stop in the text begins, looking only where the last `fresh` bytes take part;
@@ -131,7 +129,7 @@ static void finish(WrittenText *written, WroteReason reason)
 static int add_token(const Writer *writer, WrittenText *written, int64_t sample, uint32_t token)
 {
     token_list_add(&written->tokens, &token, 1);
-    if (token == writer->end) {
+    if ((int64_t)token == writer->end) {
         finish(written, WROTE_END);
         return tell(writer, written, sample);
     }
@@ -279,10 +277,7 @@ static bool begins_text(const Tokenizer *tokenizer, const TokenList *prompt)
 int writer_run(LoadedModel *loaded, const TokenList *prompt, const WriterSettings *settings,
                Written *out)
 {
-    Writer writer = {.tokenizer = loaded->tokenizer, .settings = settings};
-    if (tokenizer_end(loaded->tokenizer, NULL, &writer.end) != 0) {
-        writer.end = NO_TOKEN;
-    }
+    Writer writer = {.tokenizer = loaded->tokenizer, .settings = settings, .end = loaded->end};
     *out = (Written){.samples = settings->samples};
     out->texts = mem_zalloc((size_t)settings->samples, sizeof *out->texts);
     bool begun = begins_text(loaded->tokenizer, prompt);
