@@ -263,6 +263,7 @@ static int evaluate_file(const char *path, EvaluatorSetup setup, Seen *seen, Eva
     assert_int_equal(tokenizer_open(TOKENIZER_BYTES, &tokenizer), 0);
     EvalText text = {.tokenizer = tokenizer, .threads = 1, .document = see, .user = seen};
     assert_int_equal(tokenizer_end(tokenizer, NULL, &text.end), 0);
+    text.begin = text.end;
     assert_int_equal(source_open((SourceOptions){.inputs = &path, .input_count = 1}, &text.source),
                      0);
     Evaluator e;

@@ -77,6 +77,14 @@ grep -q '"eos_token_id":[[:space:]]*257' chat-out/config.json && grep -q '"eos_t
     fail "another token ends texts of the exported model"
 "$PACER" generate chat-run --prompt a --samples 4 --temperature 9 --max-tokens 9000 --threads 1 --json chat.json >out 2>err || fail "generate chat-run"
 [[ $(grep -c '[^0-9]257\],$' chat.json) == 4 ]] || fail "texts end at another token"
+# What comes before every text of an imported model does so in an evaluation.
+cp -r chat-run begun && sed 's/"add_bos_token":.*/"add_bos_token": true,/; s/"bos_token":.*/"bos_token": "<|im_end|>",/' \
+    chat/tokenizer_config.json >begun/tokenizer_config.json
+sed 's/"add_bos_token":.*/"add_bos_token": false,/' chat/tokenizer_config.json >chat-run/tokenizer_config.json
+for model_of in begun chat-run; do
+    echo a | "$PACER" eval $model_of - --threads 1 2>err | grep '^loss' >loss-$model_of || fail "eval $model_of"
+done
+cmp -s loss-begun loss-chat-run && fail "eval does not begin with the bos_token"
 cmp -s chat/chat_template.jinja chat-out/chat_template.jinja || fail "the chat template is lost"
 expect 0 "chat.gguf: the model" export chat-run --format gguf --out chat.gguf
 grep -q "{{ messages }}" chat.gguf || fail "the chat template is not in the GGUF file"

@@ -203,6 +203,9 @@ static int evaluate_texts(Evaluation *e, int count, char **inputs)
     }
     int code = tokenizer_end(tokenizer, end_of(e), &text.end);
     e->evaluator.setup.end = (int32_t)text.end;
+    /* Others' models may have a token for it; of pacer's it is the end, which an option names. */
+    bool own = e->model->step > 0 || e->model->first < 0;
+    text.begin = own ? text.end : (uint32_t)e->model->first;
     code = code != 0 ? code : source_open(options, &text.source);
     if (code == 0) {
         code = evaluate_text(&e->evaluator, &text, &e->report->documents);

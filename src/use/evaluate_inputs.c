@@ -232,7 +232,7 @@ static int take_ids(void *context, uint64_t tag, const uint32_t *ids, size_t cou
     Evaluation *v = context;
     if (v->current == 0) {
         v->current = tag;
-        v->open[0] = (int32_t)v->text->end;
+        v->open[0] = (int32_t)v->text->begin;
         v->held = 1;
         v->skip = 0;
     }

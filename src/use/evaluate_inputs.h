@@ -33,8 +33,8 @@ typedef struct {
 typedef struct {
     TextSource *source;
     const Tokenizer *tokenizer;
-    uint32_t end; /* id of the token around documents */
-    int threads;  /* that encode */
+    uint32_t begin, end; /* ids of the tokens before and behind each document */
+    int threads;         /* that encode */
     /* Called for every document in order, on every rank; an error ends the evaluation. May be
      * NULL. */
     int (*document)(void *user, const EvalDocument *document);
