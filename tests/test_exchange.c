@@ -450,6 +450,7 @@ static void test_exchange__what_is_taken_away_stays_away(void **state)
          {.window = -1, .score_scale = -1},
          {"\"sliding_window_pattern\":\t1,", "\"query_pre_attn_scalar\":\t256,",
           "[\"full_attention\", \"full_attention\", \"full_attention\"]"}},
+        {"gemma-3-270m", {.window = -1, .qk_norm = 1}, {"\"model_type\":\t\"gemma2\""}},
         {"gemma-3-1b", {.full_every = 2}, {"\"sliding_window_pattern\":\t2,"}},
         {"llama-3.2-1b", {.rope_scaling = 1 + ROPE_PLAIN}, {"\"rope_type\":\t\"default\""}},
     };

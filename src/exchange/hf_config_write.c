@@ -57,9 +57,12 @@ static int put_fields(cJSON *o, const Family *family, const ModelSpec *s)
         bool derived = field->offset == offsetof(ModelSpec, kv_heads) ||
                        field->offset == offsetof(ModelSpec, head_dim);
         double fixed = derived ? hf_family_initial(family, s, field) : spec_value(preset, field);
-        if (name != NULL && spec_has(s, field)) {
+        if (!spec_has(s, field)) {
+            continue;
+        }
+        if (name != NULL) {
             put_field(o, name, field, value);
-        } else if (name == NULL && value != fixed && !is_aside(family, field)) {
+        } else if (value != fixed && !is_aside(family, field)) {
             char own[SPEC_TEXT_SIZE], theirs[SPEC_TEXT_SIZE];
             return err_set(ERR_INPUT,
                            "a model with --%s %s: %s of transformers has %s, so there is no "
