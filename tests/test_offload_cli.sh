@@ -27,7 +27,7 @@ train "${low[@]}" --offload activations --resume none/ckpt/step-2 --out onward
 train "${low[@]}" --resume both/ckpt/step-2 --out back
 same {none,onward}/ckpt/step-4
 same {none,back}/ckpt/step-4
-tr -d '\t' <onward/run.json | grep -q '"option":"offload"' || fail "the legs of onward do not name the option"
+grep -q '"option":"offload"' <(tr -d '\t' <onward/run.json) || fail "the legs of onward do not name the option"
 
 train --clip 0 --offload all --out all # the norm of gradients is rounded otherwise
 train --clip 0 --out whole

@@ -56,8 +56,8 @@ for kind in 'adamw cpu f32' 'sgd cpu f32' 'muon cpu f32' 'adamw ref bf16' 'muon 
     for file in model optimizer; do
         same_bits {"$out","$out-resumed"}/ckpt/latest/$file.safetensors
     done
-    head -c 20000 "$out/ckpt/latest/optimizer.safetensors" | grep -aq '"F32"' && fail "$kind: state in f32"
-    head -c 20000 "$out/ckpt/latest/model.safetensors" | grep -aq '"BF16"' && fail "$kind: masters in bf16"
+    grep -aq '"F32"' <(head -c 20000 "$out/ckpt/latest/optimizer.safetensors") && fail "$kind: state in f32"
+    grep -aq '"BF16"' <(head -c 20000 "$out/ckpt/latest/model.safetensors") && fail "$kind: masters in bf16"
     expect 0 ' checks' check "$out"
     expect 0 'and an update within' bench step --model tiny --layers 2 --d-model 32 --heads 2 --ffn 48 --vocab 101 --batch 2 \
         --seq 16 --repeats 1 --warm 0 --device $device "${halves[@]:0:6}"

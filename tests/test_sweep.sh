@@ -78,7 +78,7 @@ done
 finished >finished-after
 grep -qvxFf finished-after finished-before && fail "a run that was done was touched again"
 for dir in killed/runs/*/; do
-    grep -o '"step":[0-9]*' "${dir}metrics.jsonl" | sort | uniq -d | grep -q . && fail "$dir: a step twice"
+    [[ -z $(grep -o '"step":[0-9]*' "${dir}metrics.jsonl" | sort | uniq -d) ]] || fail "$dir: a step twice"
     [[ $(grep -c '"loss"' "${dir}metrics.jsonl") == 150 ]] || fail "$dir: not 150 steps"
 done
 [[ -z $(children killed) ]] || fail "children are left: $(children killed)"

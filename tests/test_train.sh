@@ -47,7 +47,7 @@ same part1 unbroken || fail "resumed run differs from the unbroken one"
 grep -q 'check stored: pass' out || fail "check of a finished run: $(grep stored out)"
 
 # A finished run has nothing to do, and stays done.
-"$PACER" train --config base.yaml --quiet=off --steps 30 --out whole 2>&1 | grep -q 'Nothing to do' || fail "finished run"
+expect 0 'Nothing to do' train --config base.yaml --quiet=off --steps 30 --out whole
 grep -q '"status":[[:space:]]*"done"' whole/run.json || fail "finished run is not done"
 
 # Ctrl-C and SIGTERM finish the step, save and exit 130 and 143; then the run ends with the same bits.

@@ -43,5 +43,5 @@ LINES=60 expect 0 "finished" watch --once 'a run'
 for words in "100 %" "step $((saved + 10)) of $((saved + 10))" "checks" "phases" "since the resume"; do
     grep -qF -- "$words" out || fail "finished: does not say '$words': $(cat out)"
 done
-LC_ALL=C.UTF-8 "$PACER" watch --once 'a run' | grep -q '█' || fail "no blocks in a UTF-8 locale"
+grep -q '█' <(LC_ALL=C.UTF-8 "$PACER" watch --once 'a run') || fail "no blocks in a UTF-8 locale"
 exit $failed
