@@ -295,24 +295,6 @@ int64_t trainer_largest_batch(const TrainerSetup *setup, Backend *backend, size_
     return fits.batch;
 }
 
-/* The least of --offload with which the run fits; OFFLOAD_NONE: it does with none, or there is no
- * other memory. */
-static OffloadKind offload_that_fits(const Run *run, size_t room)
-{
-    TrainerSetup setup = run->setup;
-    bool possible = run->backend->copy != NULL;
-    int most = setup.ddp.ranks > 1 ? OFFLOAD_BOTH : OFFLOAD_ALL;
-    for (int kind = (int)setup.offload + 1; possible && kind <= most; kind++) {
-        TrainPlan plan;
-        setup.offload = (OffloadKind)kind;
-        trainer_plan(&setup, run->backend, &plan);
-        if (plan.total <= room) {
-            return setup.offload;
-        }
-    }
-    return OFFLOAD_NONE;
-}
-
 /* What is in memory of the host beside the total. */
 static int check_host(const Run *run)
 {
@@ -341,6 +323,23 @@ bool run_has_room(const Run *run)
     return run->plan.total <= run_room(run) && check_host(run) == 0;
 }
 
+/* The least of --offload with which the run fits; OFFLOAD_NONE: it does with none, or there is no
+ * other memory. */
+static OffloadKind offload_that_fits(const Run *run)
+{
+    Run trial = *run;
+    bool possible = run->backend->copy != NULL;
+    int most = run->setup.ddp.ranks > 1 ? OFFLOAD_BOTH : OFFLOAD_ALL;
+    for (int kind = (int)run->setup.offload + 1; possible && kind <= most; kind++) {
+        trial.setup.offload = (OffloadKind)kind;
+        trainer_plan(&trial.setup, trial.backend, &trial.plan);
+        if (run_has_room(&trial)) {
+            return (OffloadKind)kind;
+        }
+    }
+    return OFFLOAD_NONE;
+}
+
 void run_remedy(size_t program, size_t limit, char text[RUN_REMEDY_SIZE])
 {
     snprintf(text, RUN_REMEDY_SIZE, "take a smaller model or --seq");
@@ -354,15 +353,20 @@ int run_check_fits(const Run *run)
 {
     size_t limit = run_memory_limit(run), room = run_room(run);
     size_t need = size_sum(run->program, run->plan.total);
-    if (run->plan.total <= room) {
-        return check_host(run);
+    bool here = run->plan.total <= room;
+    int code = here ? check_host(run) : 0;
+    if (here && code == 0) {
+        return 0;
     }
     if (log_shows(LOG_ERROR)) {
         run_print_plan(run, stderr);
     }
+    if (here) {
+        return code;
+    }
     char grade[64] = "";
     Keep keep = first_that_fits(run, room);
-    OffloadKind offload = offload_that_fits(run, room);
+    OffloadKind offload = offload_that_fits(run);
     if (run->backend->device == NULL && run->plan.total - run->plan.save_copy <= room) {
         snprintf(grade, sizeof grade, ", or --save sync");
     } else if (keep != KEEP_NOTHING) {
