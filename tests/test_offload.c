@@ -265,8 +265,20 @@ static void test_offload__gradients_in_bf16_are_rounded_by_chance(void **state)
     late->close(late);
 }
 
+/* Of one layer's gradients in f32: a room. */
+static size_t layer_bytes(const TrainerSetup *setup)
+{
+    Model model;
+    model_init(&model, &setup->spec, setup->dtype, 1);
+    const ParamTable *table = &model.params;
+    int64_t from = table->rows[params_first_decayed(table, 0)].offset;
+    int64_t to = table->rows[params_first_decayed(table, 1)].offset;
+    model_free(&model);
+    return (size_t)(to - from) * sizeof(float);
+}
+
 /* And wherever they are; but for the rounding of their norm, however they are cut into buckets; and
- * after a resume. */
+ * after a resume. Those that leave take a room more. */
 static void test_offload__gradients_in_bf16_have_the_same_bits(void **state)
 {
     (void)state;
@@ -286,7 +298,7 @@ static void test_offload__gradients_in_bf16_have_the_same_bits(void **state)
             same(&here, &moved, &setup, i);
             free(moved.state);
         }
-        int64_t grads = (int64_t)here.plan.by_kind[MEM_GRADS];
+        size_t grads = here.plan.by_kind[MEM_GRADS] + layer_bytes(&setup);
         setup.low_grads = false;
         TrainPlan plan;
         setup.ddp.bucket_bytes = 0;
@@ -370,6 +382,47 @@ static void test_offload__the_plan_knows_what_is_copied(void **state)
     }
 }
 
+/* What comes in a pass begins a block's work before it is needed, and so does what leaves, but for
+ * what is complete at the very end. */
+static void test_offload__copies_run_beside_a_block(void **state)
+{
+    (void)state;
+    for (int kind = OFFLOAD_ACTIVATIONS; kind <= OFFLOAD_ALL; kind++) {
+        for (int low = 0; low < 2; low++) {
+            TrainerSetup setup = setup_of(&cases[0], 2);
+            Tokens tokens = make_tokens(2 * BATCH, SEQ, BATCH, 20);
+            int32_t starts[2 * BATCH * SEQ];
+            document_starts(tokens.ids, 2 * BATCH * SEQ, SEQ, END, starts);
+            TrainPlan plan;
+            Trainer t;
+            Backend *late = late_copies_open();
+            setup.dtype = DT_BF16;
+            setup.spec.layers = 7;
+            setup.ddp.bucket_bytes = 0;
+            setup.offload = (OffloadKind)kind;
+            setup.low_grads = low;
+            open_trainer(&t, &setup, late, &plan);
+            t.ctx.note = late_copies_note;
+            for (int micro = 0; micro < 2; micro++) {
+                int at = micro * BATCH * SEQ;
+                trainer_micro_step(&t,
+                                   (HostBatch){tokens.ids + at, tokens.targets + at,
+                                               tokens.order + at, starts + at},
+                                   micro);
+                int64_t in = late_copies_beside(COPY_IN), out = late_copies_beside(COPY_OUT);
+                if (in < 8 || (kind != OFFLOAD_ALL && out < 8)) {
+                    fail_msg("offload %d, low %d, micro-step %d: %lld ops beside what comes, %lld "
+                             "beside what leaves",
+                             kind, low, micro, (long long)in, (long long)out);
+                }
+            }
+            free_tokens(tokens);
+            trainer_close(&t);
+            late->close(late);
+        }
+    }
+}
+
 /* State is the same wherever it is: each setting goes on from each other's. */
 static void test_offload__goes_on_from_any(void **state)
 {
@@ -441,6 +494,7 @@ int main(void)
         cmocka_unit_test(test_offload__gradients_in_bf16_have_the_same_bits),
         cmocka_unit_test(test_offload__the_plan_knows_both_memories),
         cmocka_unit_test(test_offload__the_plan_knows_what_is_copied),
+        cmocka_unit_test(test_offload__copies_run_beside_a_block),
         cmocka_unit_test(test_offload__goes_on_from_any),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

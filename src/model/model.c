@@ -310,7 +310,7 @@ static void block_backward(Ctx *c, Model *model, int layer, Tensor dres, Mode mo
     if (!rooms_taken(model) || layer < 2) {
         arena_release(&c->saved, model->saved[layer].mark);
     }
-    rooms_refill(c, model, layer);
+    rooms_await(c, model);
 }
 
 /* x (N,C) by the embedding's factor, which has the precision of the activations. */
@@ -466,6 +466,7 @@ void model_backward(Ctx *c, Model *model, Mode mode)
         }
         block_backward(c, model, l, dres, mode);
         ready_from(c, model, l);
+        rooms_refill(c, model, l);
     }
     c->layer = CTX_NO_LAYER;
     scale_embedding(c, model, dres);

@@ -38,15 +38,18 @@ void rooms_leave(Ctx *c, Model *model, int layer)
     }
 }
 
-/* What the block before it kept is waited for, and what the one before that kept comes into this
- * one's room. */
+/* What the block before it kept. */
+void rooms_await(Ctx *c, const Model *model)
+{
+    if (rooms_taken(model)) {
+        offload_join(c, COPY_IN);
+    }
+}
+
+/* What the one before that kept comes into this one's room. */
 void rooms_refill(Ctx *c, Model *model, int layer)
 {
-    if (!rooms_taken(model)) {
-        return;
-    }
-    offload_join(c, COPY_IN);
-    if (layer >= 2) {
+    if (rooms_taken(model) && layer >= 2) {
         const BlockSaved *saved = &model->saved[layer - 2];
         offload_in(c, saved->away, saved->here);
     }

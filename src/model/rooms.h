@@ -7,7 +7,9 @@
 
 bool rooms_taken(const Model *model); /* in the pass under way */
 
-/* Around a block's forward pass, and behind its backward pass. No-ops where rooms are not taken. */
+/* Around a block's forward pass; behind its backward pass, before and behind what else then waits
+ * for copies. No-ops where rooms are not taken. */
 void rooms_enter(Ctx *c, Model *model, int layer);
 void rooms_leave(Ctx *c, Model *model, int layer);
+void rooms_await(Ctx *c, const Model *model);
 void rooms_refill(Ctx *c, Model *model, int layer);

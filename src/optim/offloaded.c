@@ -125,6 +125,7 @@ void optimizer_pass_offloaded(Ctx *c, const Optimizer *o, bool last)
     Room rooms[ROOMS];
     Piece piece = {0};
     make_rooms(c, o, last, rooms);
+    offload_join(c, COPY_OUT); /* of matrices that were shaped */
     bool more = next_piece(o, last, &piece);
     if (more) {
         carry(c, COPY_IN, args_of(o, piece, last), &rooms[0], true);

@@ -101,6 +101,7 @@ static void choose_sent(Ddp *ddp, const ParamTable *table)
 /* The room of each bucket, and how large they have to be. */
 static void make_rooms(Ddp *ddp, const ParamTable *table)
 {
+    int turns = ddp->setup.offload ? ROOM_OUTSIDE - ROOM_LAYERS : 2;
     for (int i = 0; i < ddp->count; i++) {
         ddp->buckets[i].room = ROOM_SMALL;
     }
@@ -108,7 +109,8 @@ static void make_rooms(Ddp *ddp, const ParamTable *table)
         const Param *param = &table->rows[row];
         int index = ddp_bucket_of(ddp, param->offset);
         if (param->offset < table->decayed && param->rank > 1) {
-            ddp->buckets[index].room = param->layer < 0 ? ROOM_OUTSIDE : ROOM_EVEN + index % 2;
+            ddp->buckets[index].room =
+                param->layer < 0 ? ROOM_OUTSIDE : ROOM_LAYERS + index % turns;
         }
     }
     for (int i = 0; i < ddp->count; i++) {

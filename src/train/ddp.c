@@ -154,6 +154,7 @@ static void unpack_bucket(Ddp *ddp, int index)
 /* The first bucket of each room, while the forward pass runs. */
 static void load_first(Ddp *ddp)
 {
+    ddp->coming = -1;
     for (int i = 0; i < DDP_ROOMS; i++) {
         ddp->rooms[i].sent = -1;
     }
@@ -181,11 +182,12 @@ static void round_bucket(Ddp *ddp, int index)
                                   .tokens = 1});
 }
 
-/* A complete bucket leaves while the pass fills the next one, whose room the one before has
- * left. */
+/* A complete bucket leaves while the pass fills the next one, and the one behind that comes: into
+ * the room that the bucket before this one has left. */
 static void store_bucket(Ddp *ddp, int index)
 {
     Ctx *c = ddp->ctx;
+    int next = index + 1, behind = index + 2;
     op_sum_squares(c, in_room(ddp, index), ddp->norm_sq, index == 0 ? MODE_SET : MODE_ADD);
     if (ddp->setup.low) {
         round_bucket(ddp, index);
@@ -194,10 +196,12 @@ static void store_bucket(Ddp *ddp, int index)
         offload_join(c, COPY_OUT);
         offload_out(c, copied(ddp, index), at_home(ddp, index));
     }
-    if (index + 1 < ddp->count && load_bucket(ddp, index + 1)) {
+    if (ddp->coming == next || (next < ddp->count && load_bucket(ddp, next))) {
         join(ddp, COPY_IN);
-        unpack_bucket(ddp, index + 1);
+        unpack_bucket(ddp, next);
     }
+    bool early = behind < ddp->count && ddp->buckets[behind].room != ddp->buckets[index].room;
+    ddp->coming = early && load_bucket(ddp, behind) ? behind : -1;
 }
 
 /* Sends the next bucket; in bf16 from a rounded copy. */
@@ -359,16 +363,29 @@ static bool holds(const Bucket *bucket, int64_t first, int64_t end)
     return first < bucket->first + bucket->count && bucket->first < end;
 }
 
+/* Of one rank: a bucket comes into its room, and the next that is asked for, the one in memory
+ * behind it, is on its way from here on. */
+static Tensor bring_bucket(Ddp *ddp, Ctx *c, int index)
+{
+    if (ddp->coming != index) {
+        offload_in(c, at_home(ddp, index), in_room(ddp, index));
+    }
+    offload_join(c, COPY_IN);
+    ddp->coming = index > 0 && ddp->buckets[index - 1].room < ROOM_OUTSIDE ? index - 1 : -1;
+    if (ddp->coming >= 0) {
+        offload_in(c, at_home(ddp, ddp->coming), in_room(ddp, ddp->coming));
+    }
+    return in_room(ddp, index);
+}
+
 Tensor ddp_gather_parts(Ddp *ddp, Ctx *c, int64_t first, int64_t end, int64_t *at)
 {
     Tensor whole = ddp->grad;
     *at = 0;
     if (ddp->setup.offload) {
         int index = ddp_bucket_of(ddp, first);
-        offload_in(c, at_home(ddp, index), in_room(ddp, index));
-        offload_join(c, COPY_IN);
         *at = ddp->buckets[index].first;
-        return in_room(ddp, index);
+        return bring_bucket(ddp, c, index);
     }
     if (ddp->roomy > 0) {
         int index = ddp_bucket_of(ddp, first);
@@ -390,8 +407,8 @@ void ddp_sum_parts(Ddp *ddp, Ctx *c, int64_t first, int64_t end)
 {
     if (ddp->setup.offload) {
         int index = ddp_bucket_of(ddp, first);
+        offload_join(c, COPY_OUT); /* of the one before, whose room the one behind the next takes */
         offload_out(c, in_room(ddp, index), at_home(ddp, index));
-        offload_join(c, COPY_OUT);
         return;
     }
     for (int i = 0; i < ddp->count; i++) {

@@ -25,9 +25,9 @@
  * Where ranks are in shard groups, parts are those of a group's ranks, and what one rank keeps its
  * counterparts in other groups keep as well: a part's sum is the group's, then that over groups.
  *
- * One rank may have its gradients in memory of the host. They go through the same rooms: the
- * backward pass leaves a bucket's in one, from which they are copied while it fills the next; what
- * an earlier micro-step left comes into the room first, and is added to.
+ * One rank may have its gradients in memory of the host. They go through the same rooms, layers'
+ * through three: while the backward pass fills one, the bucket before it leaves another, and what
+ * an earlier micro-step left of the bucket behind it comes into the third, to be added to.
  *
  * One rank may also keep gradients in bf16. They go through the rooms, too, rounded by chance where
  * they leave, and into f32 where they come back.
@@ -79,7 +79,8 @@ static inline bool ddp_has_rooms(const DdpSetup *setup)
     return ddp_cuts_grads(setup) || ddp_stores_grads(setup);
 }
 
-enum { ROOM_EVEN, ROOM_ODD, ROOM_OUTSIDE, ROOM_SMALL, DDP_ROOMS };
+/* Layers' are those before ROOM_OUTSIDE. */
+enum { ROOM_LAYERS, ROOM_OUTSIDE = 3, ROOM_SMALL, DDP_ROOMS };
 
 /* How weights travel with zero3, each kind from a buffer of its own into rooms of its own: in the
  * model's type, or as codes. */
@@ -115,8 +116,9 @@ typedef struct {
     int64_t roomy; /* elements of all rooms; 0: there are none */
     int64_t kept[SENT_KINDS], weights_roomy[SENT_KINDS]; /* zero3: as these two, of weights */
     int sent;                                            /* buckets of the pass under way */
-    bool first, last;                                    /* of the micro-steps of an update */
-    int64_t arrived;                                     /* ticket waited for last */
+    int coming;       /* stored: the bucket on its way into its room; -1: none */
+    bool first, last; /* of the micro-steps of an update */
+    int64_t arrived;  /* ticket waited for last */
     DdpRoom rooms[DDP_ROOMS];
     Channel *channel; /* NULL: one rank, or planning */
     Ctx *ctx;
@@ -163,8 +165,9 @@ int64_t ddp_spans(const Ddp *ddp, int64_t accum);
 
 /* What the optimizer makes of whole matrices lies where the gradient was. Sharded, of the bucket
  * that holds [first, end), or, where gradients are whole, of all such buckets: the parts of all
- * ranks to all; and the sum over ranks, of which each gets its part. Waited for. Gather returns
- * where they are whole; *at: the flat offset that this begins at. */
+ * ranks to all; and the sum over ranks, of which each gets its part. Waited for, but for what is
+ * copied to memory of the host. Gather returns where they are whole; *at: the flat offset that this
+ * begins at. */
 Tensor ddp_gather_parts(Ddp *ddp, Ctx *c, int64_t first, int64_t end, int64_t *at);
 void ddp_sum_parts(Ddp *ddp, Ctx *c, int64_t first, int64_t end);
 
