@@ -68,8 +68,11 @@ tr -d '\n\t' <both/run.json | grep -q "\"kind\":\"offload\",\"bytes\":$offloaded
 # What no host has room for is shown before it is refused, and is no remedy; what has room is one.
 huge=(--model tiny --layers 400 --d-model 8192 --heads 64 --ffn 32768 --context 8 --vocab 300 --threads 1 --device ref --batch 1
     --recompute block)
-expect 3 "of the host's memory are free" plan "${huge[@]}" --offload both --memory-limit 100T
+expect 3 "of the host's memory are free for this rank; take less of --offload, or --state-dtype bf16" plan "${huge[@]}" \
+    --offload both --memory-limit 100T
 grep -q '^In memory of the host$' err || fail "the plan that is refused is not shown: $(cat err)"
+expect 3 'less of --offload, or --recompute block, or --grad-dtype bf16' plan "${huge[@]:0:18}" --dtype bf16 --state-dtype bf16 \
+    --offload all --memory-limit 100T
 expect 3 'not even --batch 1 fits' plan "${huge[@]}" --memory-limit 4000G
 grep -q 'or --offload' err && fail "--offload takes what the host does not have: $(tail -n 1 err)"
 process() { "$PACER" plan "${small[@]}" --device ref --layers 4 --vocab 20000 --recompute block "$@" | awk '$1 == "process," { print $3 }'; }

@@ -57,16 +57,19 @@ static const char *offload_name(OffloadKind kind)
     return names[kind];
 }
 
+/* Why gradients cannot be in bf16; NULL: they can. */
+static const char *grads_refusal(const TrainerSetup *s)
+{
+    return s->ddp.ranks > 1     ? "is for one rank; gradients travel in it with --comm-dtype bf16"
+           : s->dtype == DT_F32 ? "goes with --dtype bf16 or fp8"
+           : s->optimizer.id == OPTIMIZER_MUON
+               ? "would round the steps that --optimizer muon makes of whole gradients"
+               : NULL;
+}
+
 int run_check_grads(const Run *run)
 {
-    const TrainerSetup *s = &run->setup;
-    const char *why = !s->low_grads ? NULL
-                      : s->ddp.ranks > 1
-                          ? "is for one rank; gradients travel in it with --comm-dtype bf16"
-                      : s->dtype == DT_F32 ? "goes with --dtype bf16 or fp8"
-                      : s->optimizer.id == OPTIMIZER_MUON
-                          ? "would round the steps that --optimizer muon makes of whole gradients"
-                          : NULL;
+    const char *why = run->setup.low_grads ? grads_refusal(&run->setup) : NULL;
     return why == NULL ? 0 : err_set(ERR_INPUT, "--grad-dtype bf16 %s; leave it out", why);
 }
 
@@ -295,6 +298,19 @@ int64_t trainer_largest_batch(const TrainerSetup *setup, Backend *backend, size_
     return fits.batch;
 }
 
+#define HOST_REMEDY_SIZE 128
+
+/* What makes what is offloaded less. */
+static void host_remedy(const TrainerSetup *s, char text[HOST_REMEDY_SIZE])
+{
+    bool block = offloads_activations(s->offload) && s->keep != KEEP_INPUTS;
+    bool state = offloads_optimizer(s->offload) && s->optimizer.state != DT_BF16;
+    bool grads = offloads_gradients(s->offload) && !s->low_grads && grads_refusal(s) == NULL;
+    snprintf(text, HOST_REMEDY_SIZE, "take less of --offload%s%s%s",
+             block ? ", or --recompute block" : "", state ? ", or --state-dtype bf16" : "",
+             grads ? ", or --grad-dtype bf16" : "");
+}
+
 /* What is in memory of the host beside the total. */
 static int check_host(const Run *run)
 {
@@ -304,11 +320,12 @@ static int check_host(const Run *run)
     size_t total = device ? 0 : run->plan.total; /* is in the same */
     room = room > total ? room - total : room > 0;
     if (room > 0 && offloaded > room) {
+        char remedy[HOST_REMEDY_SIZE];
+        host_remedy(&run->setup, remedy);
         return err_set(ERR_MEMORY,
                        "--offload: what it takes from the device is %.1f MiB, and %.1f MiB of the "
-                       "host's memory are free for this rank; take less of --offload, --recompute "
-                       "block or --state-dtype bf16",
-                       (double)offloaded / MIB, (double)room / MIB);
+                       "host's memory are free for this rank; %s",
+                       (double)offloaded / MIB, (double)room / MIB, remedy);
     }
     return copy == 0 || room == 0 || copy <= room - offloaded
                ? 0
