@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# --restarts: ranks that are killed or stand still, again and again, and a run that ends with the bits of one that
+# --restarts: ranks and an mpirun that are killed or stand still, again and again, and a run that ends with the bits of one that
 # nobody disturbed. PACER names the program. Skipped in a build without MPI.
 # shellcheck source=tests/support/program.sh
 source "$(dirname "$0")/support/program.sh"
@@ -20,11 +20,21 @@ env LD_PRELOAD="$slow" SLOW_FILE=metrics.jsonl:0.1 "$PACER" train --model tiny "
     --out rough >log 2>&1 &
 job=$!
 times=0
-for signal in KILL KILL STOP; do
+for signal in KILL KILL mpirun STOP; do
     await '(($(grep -c "starting again" log) == times))'
     seen=$(readlink rough/ckpt/latest)
     await '[[ $(readlink rough/ckpt/latest) != "$seen" && -n $(ranks_of $job "--out rough\$") ]]'
-    kill -$signal "$(ranks_of $job '--out rough$' | tail -1)" || fail "no rank to send $signal to"
+    rank=$(ranks_of $job '--out rough$' | tail -1)
+    if [[ $signal == mpirun ]]; then # its ranks still hold the folder
+        mapfile -t ranks < <(ranks_of $job '--out rough$')
+        mpirun_id=$(ps -o ppid= -p "$rank")
+        kill -STOP "${ranks[@]}"
+        kill -KILL ${mpirun_id// /} || fail "no mpirun to kill"
+        sleep 2
+        kill -CONT "${ranks[@]}"
+    else
+        kill -$signal "$rank" || fail "no rank to send $signal to"
+    fi
     ((++times))
 done
 for ((i = 0; i < 3000; i++)); do
@@ -38,7 +48,8 @@ fi
 wait $job || fail "disturbed: status $?: $(cat log)"
 cmp calm/ckpt/latest/model.safetensors rough/ckpt/latest/model.safetensors || fail "other weights"
 cmp calm/ckpt/latest/optimizer.safetensors rough/ckpt/latest/optimizer.safetensors || fail "other state"
-[[ $(grep -c 'starting again, [0-9]* of 9 restarts' log) == 3 ]] || fail "three restarts: $(cat log)"
+[[ $(grep -c 'starting again, [0-9]* of 9 restarts' log) == 4 ]] || fail "four restarts: $(cat log)"
+grep -q 'mpirun ended by signal 9; starting again' log || fail "mpirun's end: $(cat log)"
 grep -q '"restarted":' rough/run.json || fail "the record does not say it"
 grep -q '"status":[[:space:]]*"done"' rough/run.json || fail "status"
 expect 0 'checks, the worst' check rough
@@ -68,6 +79,15 @@ paste -d ' ' whole.losses fewer.losses |
     awk '$1 != $3 || $2 - $4 > 1e-5 * $2 || $4 - $2 > 1e-5 * $2 { print; bad = 1 } END { exit bad }' >far || fail "losses: $(cat far)"
 expect 2 'min-ranks 3 is more than --ranks 2' train --model tiny --data builtin:bytes --ranks 2 --restarts 1 --min-ranks 3
 expect 2 'min-ranks 2 is more than --ranks 1' train --model tiny --data builtin:bytes --min-ranks 2
+
+# Nor is it started again behind a Ctrl-C, whatever becomes of its ranks then.
+"$PACER" train --model tiny "${small[@]}" --steps 4000 --restarts 9 --out asked >log 2>&1 &
+job=$!
+await '[[ -e asked/ckpt/latest && -n $(ranks_of $job "--out asked\$") ]]'
+rank=$(ranks_of $job '--out asked$' | tail -1)
+kill -STOP "$rank" && kill -INT $job && sleep 1 && kill -KILL "$rank" || fail "no rank to kill"
+wait $job && fail "ends well without a rank"
+grep -q 'starting again' log && fail "started again behind Ctrl-C: $(cat log)"
 
 # What would end the same way again is not tried again, nor what nobody can start again.
 expect 1 'became' train --model tiny "${small[@]}" --restarts 3 --lr 100 --warmup 0 --clip 0 --steps 2000 --out wild

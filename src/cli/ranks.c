@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/signals.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -58,6 +59,9 @@ static int launch_again(const Config *cfg, char *const *argv, JobEnd *end)
     cJSON *losses = json_array(); /* since the newest checkpoint */
     int code = comm_launch(ranks, argv, NULL, end);
     for (int64_t i = 1; code == 0 && end->lost[0] != '\0' && i <= cfg->restarts; i++) {
+        if (signals_pending() != 0) { /* whoever asked for an end wants no new start */
+            break;
+        }
         if (end->saved_step > 0) {
             cJSON_Delete(losses);
             losses = json_array();
@@ -74,6 +78,9 @@ static int launch_again(const Config *cfg, char *const *argv, JobEnd *end)
         char *why = json_line(losses);
         code = comm_launch(ranks, argv, why, end);
         free(why);
+    }
+    if (code == 0 && end->lost[0] != '\0' && end->lost_number == 0) { /* no rank has said it */
+        log_error("%s", end->lost);
     }
     cJSON_Delete(losses);
     return code;

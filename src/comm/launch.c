@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,9 +34,10 @@
 #define OWN_AGAIN "PACER_RESTARTED"     /* why they are started again */
 #define LAUNCHER "PACER_MPI_LAUNCHER"   /* read: mpirun to use in place of the module's */
 #define FIXED_ARGUMENTS 16
-#define LOOK_EVERY 0.5 /* s */
-#define GONE_LOOKS 10  /* seconds that mpirun may outlive its ranks */
-#define STUCK (-1)     /* in place of mpirun's exit status: it did not end */
+#define LOOK_EVERY 0.5  /* s */
+#define GONE_LOOKS 10   /* seconds that mpirun may outlive its ranks, */
+#define LEFT_LOOKS 1200 /* and tenths of a second that they may outlive it */
+#define STUCK (-1)      /* in place of mpirun's exit status: it did not end */
 
 static int number_in(const char *name)
 {
@@ -195,11 +197,12 @@ static int open_mpi_arguments(char **list, int ranks)
 
 static const int handed_on[] = {SIGINT, SIGTERM, SIGHUP};
 
-/* To every rank. Returns how many there are. */
-static int signal_ranks(pid_t mpirun, int number)
+/* To every rank below this process: mpirun, or, where that has ended, this one. Returns how many
+ * there are. */
+static int signal_ranks(pid_t above, int number)
 {
     pid_t *below;
-    size_t count = process_descendants(mpirun, &below);
+    size_t count = process_descendants(above, &below);
     int told = 0;
     for (size_t i = 0; i < count; i++) {
         if (process_is_same_program(below[i])) {
@@ -219,30 +222,45 @@ static void stop_together(pid_t mpirun)
     signal_ranks(mpirun, SIGCONT);
 }
 
-/* Signals to wait for: those that are handed on, and those of job control and of mpirun's end. */
+/* Signals to wait for: those that are handed on, but a hang-up behind nohup, and those of job
+ * control and of mpirun's end. */
 static void fill_waited(sigset_t *set)
 {
+    struct sigaction action;
     sigemptyset(set);
     for (size_t i = 0; i < sizeof handed_on / sizeof handed_on[0]; i++) {
-        sigaddset(set, handed_on[i]);
+        if (sigaction(handed_on[i], NULL, &action) != 0 || action.sa_handler != SIG_IGN) {
+            sigaddset(set, handed_on[i]);
+        }
     }
     sigaddset(set, SIGTSTP);
     sigaddset(set, SIGCHLD);
 }
 
+/* The next of them, 0 when none comes in time. What asks for an end is also this process's. */
+static int next_signal(const sigset_t *waited, const struct timespec *patience)
+{
+    int number = sigtimedwait(waited, NULL, patience);
+    if (number > 0 && number != SIGCHLD && number != SIGTSTP) {
+        signals_request(number == SIGINT ? ERR_INTERRUPTED : ERR_TERMINATED);
+    }
+    return number > 0 ? number : 0;
+}
+
 /* Until mpirun has ended. Returns its exit status, or what a shell would make of the signal that
- * it ended by. Open MPI's may wait for ever for a rank that died while it started: once all ranks
- * were gone for a while, it is ended: STUCK. */
-static int stay(pid_t mpirun, const sigset_t *waited)
+ * it was killed by. Open MPI's may wait for ever for a rank that died while it started: once all
+ * ranks were gone for a while, it is ended: STUCK. */
+static int stay(pid_t mpirun, const sigset_t *waited, bool *killed)
 {
     int status, early = 0; /* the signal that came before there was a rank */
     int gone = 0;          /* looks that found no rank behind one that did */
     bool seen = false;
+    *killed = false;
     while (waitpid(mpirun, &status, WNOHANG) != mpirun) {
         /* A rank that starts late gets an early signal with the next look. */
         struct timespec soon = {.tv_nsec = 100000000}, later = {.tv_sec = 1};
-        int number = sigtimedwait(waited, NULL, early != 0 ? &soon : &later);
-        if (number < 0 && early == 0) {
+        int number = next_signal(waited, early != 0 ? &soon : &later);
+        if (number == 0 && early == 0) {
             bool any = signal_ranks(mpirun, 0) > 0;
             seen = seen || any;
             gone = seen && !any ? gone + 1 : 0;
@@ -254,13 +272,27 @@ static int stay(pid_t mpirun, const sigset_t *waited)
         }
         if (number == SIGTSTP) {
             stop_together(mpirun);
-        } else if (number > 0 && number != SIGCHLD) {
+        } else if (number != 0 && number != SIGCHLD) {
             early = signal_ranks(mpirun, number) > 0 ? 0 : number;
-        } else if (number < 0 && early != 0 && signal_ranks(mpirun, early) > 0) {
+        } else if (number == 0 && early != 0 && signal_ranks(mpirun, early) > 0) {
             early = 0;
         }
     }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    *killed = WIFSIGNALED(status);
+    return *killed ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* Ranks whose mpirun was killed come below this process. They save and end before anything else
+ * does, as they hold the run's folder; at once when they take too long, or a signal comes. */
+static void end_left(const sigset_t *waited)
+{
+    int looks = 0, number = SIGTERM;
+    while (signal_ranks(getpid(), number) > 0) {
+        int came = next_signal(waited, &(struct timespec){.tv_nsec = 100000000});
+        bool asked = came != 0 && came != SIGCHLD && came != SIGTSTP;
+        number = asked || number == SIGKILL || ++looks > LEFT_LOOKS ? SIGKILL : 0;
+    }
+    while (waitpid(-1, NULL, WNOHANG) > 0) {}
 }
 
 /* In the child: becomes mpirun, or says why not. */
@@ -331,7 +363,7 @@ const char *comm_restarted(void)
 
 /* What the ranks have told, and mpirun's own exit status: above 128 when a rank died of a signal,
  * which those that are handed on are not. */
-static JobEnd conclude(int told, int status)
+static JobEnd conclude(int told, int status, bool killed)
 {
     JobEnd end = {0};
     if (told < 0 || pread(told, &end, sizeof end, 0) <= 0) { /* nothing there: no rank had a word */
@@ -346,7 +378,8 @@ static JobEnd conclude(int told, int status)
     }
     end.status = status == 0 ? end.status : status;
     if (end.lost[0] == '\0' && status > 128 && status != 128 + SIGINT && status != 128 + SIGTERM) {
-        snprintf(end.lost, sizeof end.lost, "a rank ended by signal %d", status - 128);
+        snprintf(end.lost, sizeof end.lost, "%s ended by signal %d", killed ? "mpirun" : "a rank",
+                 status - 128);
     }
     return end;
 }
@@ -363,14 +396,19 @@ static int run_launcher(char **list, JobEnd *end)
     sigprocmask(SIG_BLOCK, &waited, &before);
     fflush(NULL);
     bool terminal = isatty(STDIN_FILENO);
+    prctl(PR_SET_CHILD_SUBREAPER, 1UL);
     pid_t mpirun = fork();
     if (mpirun == 0) {
         become(list, &waited, terminal);
     }
     int code = mpirun > 0 ? 0 : err_set(ERR_FAILED, "no process for mpirun: %s", strerror(errno));
     if (code == 0) {
-        *end = conclude(told, stay(mpirun, &waited));
+        bool killed;
+        int status = stay(mpirun, &waited, &killed);
+        end_left(&waited);
+        *end = conclude(told, status, killed);
     }
+    prctl(PR_SET_CHILD_SUBREAPER, 0UL);
     if (told >= 0) {
         close(told);
     }
