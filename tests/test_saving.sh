@@ -47,6 +47,12 @@ for step in 2 4 6 8; do
         cmp "calm/ckpt/step-$step/$file.safetensors" "behind/ckpt/step-$step/$file.safetensors" || fail "step $step: $file"
     done
 done
+# Where latest leads nowhere, as when its folder was removed or a copy has lost links: not anew, but from the newest there.
+cp -r calm unlinked && rm -r unlinked/ckpt/latest unlinked/ckpt/step-8
+expect 2 'holds a run with checkpoints' "${tiny[@]}" --resume never --out unlinked
+expect 0 'unlinked/ckpt/latest leads to no checkpoint; taking unlinked/ckpt/step-6' "${tiny[@]}" --out unlinked
+grep -q 'Going on from unlinked/ckpt/step-6' out err || fail "began anew"
+cmp calm/ckpt/step-8/optimizer.safetensors unlinked/ckpt/step-8/optimizer.safetensors || fail "without its link: another result"
 expect 3 "or --save sync" "${large[@]}" --save async --out never
 "$PACER" "${large[@]}" --quiet --out large >out 2>err || fail "no copy, and it does not fit: $?"
 "$PACER" plan "${small[@]}" --save async >out 2>err || fail "plan: $?"

@@ -4,7 +4,6 @@
  * failure. */
 #include "base/err.h"
 #include "base/escape.h"
-#include "base/io.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -41,8 +40,8 @@ static int find_checkpoint(const Config *cfg, FILE *reply, char **checkpoint)
     bool here = strcmp(cfg->resume, "auto") == 0;
     int code = 0;
     *checkpoint = NULL;
-    if (here && io_has(dir, "ckpt/latest")) {
-        code = checkpoint_find(dir, checkpoint);
+    if (here) {
+        code = checkpoint_newest(dir, checkpoint);
     } else if (!here && strcmp(cfg->resume, "never") != 0) {
         code = checkpoint_find(cfg->resume, checkpoint);
     }

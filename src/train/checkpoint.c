@@ -88,28 +88,41 @@ static int discard(const char *ckpt, const char *name)
     return code;
 }
 
+/* The checkpoints that are there. */
+typedef struct {
+    int64_t count, oldest, newest; /* the last two are steps */
+} Kept;
+
+static int look_at(const char *ckpt, Kept *kept)
+{
+    *kept = (Kept){0};
+    DIR *folder = opendir(ckpt);
+    if (folder == NULL) {
+        return errno == ENOENT ? 0 : io_error(ckpt, "read");
+    }
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        if (is_checkpoint(ckpt, entry->d_name)) {
+            int64_t step = checkpoint_step(entry->d_name);
+            kept->oldest = kept->count == 0 || step < kept->oldest ? step : kept->oldest;
+            kept->newest = step > kept->newest ? step : kept->newest;
+            kept->count++;
+        }
+    }
+    closedir(folder);
+    return 0;
+}
+
 int checkpoint_prune(const char *run, int64_t newest, int64_t keep)
 {
     char *ckpt = io_join(run, "ckpt");
     int code = 0;
     for (bool more = keep > 0; code == 0 && more;) {
-        DIR *folder = opendir(ckpt);
-        code = folder == NULL ? io_error(ckpt, "read") : 0;
-        int64_t count = 0, oldest = newest;
-        for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
-            if (is_checkpoint(ckpt, entry->d_name)) {
-                int64_t step = checkpoint_step(entry->d_name);
-                count++;
-                oldest = step < oldest ? step : oldest;
-            }
-        }
-        if (folder != NULL) {
-            closedir(folder);
-        }
-        more = count > keep && oldest < newest;
+        Kept kept;
+        code = look_at(ckpt, &kept);
+        more = code == 0 && kept.count > keep && kept.oldest < newest;
         if (more) {
             char name[STEP_NAME_SIZE];
-            name_step(oldest, name);
+            name_step(kept.oldest, name);
             code = discard(ckpt, name);
         }
     }
@@ -169,13 +182,27 @@ int checkpoint_complete(const char *run, const char *temporary, const TrainState
     return code;
 }
 
+int checkpoint_newest(const char *run, char **out)
+{
+    char *ckpt = io_join(run, "ckpt"), *latest = io_join(ckpt, "latest");
+    Kept kept = {0};
+    *out = io_exists(latest) ? mem_strdup(latest) : NULL;
+    int code = *out == NULL ? look_at(ckpt, &kept) : 0;
+    if (kept.count > 0) {
+        *out = mem_format("%s/step-%lld", ckpt, (long long)kept.newest);
+        log_warn("%s leads to no checkpoint; taking %s, the newest there", latest, *out);
+    }
+    free(latest);
+    free(ckpt);
+    return code;
+}
+
 int checkpoint_find(const char *path, char **out)
 {
-    *out = io_has(path, "state.json")    ? mem_strdup(path)
-           : io_has(path, "ckpt/latest") ? io_join(path, "ckpt/latest")
-                                         : NULL;
-    return *out != NULL || io_has(path, "run.json")
-               ? 0
+    *out = io_has(path, "state.json") ? mem_strdup(path) : NULL;
+    int code = *out == NULL ? checkpoint_newest(path, out) : 0;
+    return code != 0 || *out != NULL || io_has(path, "run.json")
+               ? code
                : err_set(ERR_INPUT, "%s: neither a run directory nor a checkpoint", path);
 }
 

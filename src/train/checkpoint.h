@@ -43,7 +43,11 @@ int checkpoint_save(const char *run, Trainer *trainer, const TrainState *state,
  * stays. */
 int checkpoint_prune(const char *run, int64_t newest, int64_t keep);
 
-/* The checkpoint that `path` means: a run directory (its latest) or a checkpoint folder. *out
+/* The checkpoint that a run goes on from: its latest; where that is lost, as in a copy without
+ * links, the one with the most steps. *out NULL with code 0: there is none. Caller frees. */
+int checkpoint_newest(const char *run, char **out);
+
+/* The checkpoint that `path` means: a run directory (its newest) or a checkpoint folder. *out
  * NULL with code 0: a run directory without any checkpoint. Caller frees. */
 int checkpoint_find(const char *path, char **out);
 

@@ -118,20 +118,24 @@ static int choose_checkpoint(Session *s, char **checkpoint)
 {
     const char *resume = s->run.cfg->resume;
     *checkpoint = NULL;
-    bool here = io_has(s->dir, "ckpt/latest");
     if (s->run.cfg->branch_at > 0 &&
         (strcmp(resume, "auto") == 0 || strcmp(resume, "never") == 0)) {
         return err_set(ERR_INPUT, "--branch-at: give --resume DIR, the run that is left");
     }
-    if (strcmp(resume, "never") == 0) {
-        return !here ? 0
-                     : err_set(ERR_INPUT,
-                               "--out %s holds a run with checkpoints, which --resume never would "
-                               "overwrite: give another --out, or remove it",
-                               s->dir);
-    }
     if (strcmp(resume, "auto") == 0) {
-        return here ? checkpoint_find(s->dir, checkpoint) : 0;
+        return checkpoint_newest(s->dir, checkpoint);
+    }
+    if (strcmp(resume, "never") == 0) {
+        char *here;
+        int code = checkpoint_newest(s->dir, &here);
+        if (here != NULL) {
+            code = err_set(ERR_INPUT,
+                           "--out %s holds a run with checkpoints, which --resume never would "
+                           "overwrite: give another --out, or remove it",
+                           s->dir);
+        }
+        free(here);
+        return code;
     }
     if (s->run.cfg->branch_at > 0) {
         *checkpoint = mem_format("%s/ckpt/step-%lld", resume, (long long)s->run.cfg->branch_at);
