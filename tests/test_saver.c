@@ -123,10 +123,12 @@ static void test_failure(void **unused)
     char *latest = io_join(own_folder, "ckpt/latest");
     assert_int_equal(checkpoint_load(latest, &trainer, &state), 0);
     assert_int_equal(state.step, 20);
-    /* Given up: nothing of it is left. */
+    /* Given up: nothing of it is left, and why is still told. */
     state = state_of(22);
     assert_int_equal(saver_start(saver, &state, NULL), 0);
+    err_set(ERR_FAILED, "the weights differ");
     saver_close(saver);
+    assert_string_equal(err_message(), "the weights differ");
     assert_false(io_has(own_folder, "ckpt/tmp-step-22"));
     assert_false(io_has(own_folder, "ckpt/step-22"));
     free(latest);

@@ -298,7 +298,11 @@ void saver_close(Saver *s)
     }
     join(s);
     if (s->stage != STAGE_NONE) {
-        conclude(s, err_set(ERR_FAILED, "step %lld is not saved", (long long)s->state.step));
+        bool saved = s->stage == STAGE_COMPLETE && s->own.code == 0;
+        if (s->rank == 0 && !saved) {
+            log_warn("step %lld is not saved", (long long)s->state.step);
+        }
+        conclude(s, ERR_FAILED); /* the message is what the run ended with */
     }
     if (s->copy != NULL) {
         Backend *backend = s->setup.trainer->backend;
