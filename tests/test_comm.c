@@ -290,7 +290,7 @@ static void test_comm__explains_who_is_behind(void **state)
     (void)state;
     Ranks r;
     ranks_open(&r);
-    BoardWait wait = {0, RANKS, 17, "all-reduce", 60, false, r.first, r.second};
+    BoardWait wait = {0, RANKS, 17, "all-reduce", 60, false, r.first, r.second, 0};
     for (int i = 0; i < RANKS; i++) {
         board_enter(r.boards[i], 16, "all-reduce");
         board_leave(r.boards[i]);
@@ -329,7 +329,7 @@ static void test_comm__explains_silence_and_ignorance(void **state)
     (void)state;
     Ranks r;
     ranks_open(&r);
-    BoardWait wait = {3, RANKS, 9, "broadcast", 2.5, false, r.first, r.second};
+    BoardWait wait = {3, RANKS, 9, "broadcast", 2.5, false, r.first, r.second, 0};
     for (int i = 0; i < RANKS; i++) {
         board_enter(r.boards[i], 9, "broadcast");
     }
@@ -358,7 +358,7 @@ static void test_comm__explains_devices_by_their_own_count(void **state)
     (void)state;
     Ranks r;
     ranks_open(&r);
-    BoardWait wait = {0, RANKS, 30, "GPU collective", 5, true, r.first, r.second};
+    BoardWait wait = {0, RANKS, 30, "GPU collective", 5, true, r.first, r.second, 0};
     for (int i = 0; i < RANKS; i++) {
         board_enter(r.boards[i], 4, "sum");
         board_device(r.boards[i], i == 3 ? 28 : 30);
@@ -382,7 +382,7 @@ static void test_comm__explains_many_ranks_in_few_words(void **state)
         second[i] = first[i];
         second[i].beats = 1;
     }
-    BoardWait wait = {400, MANY, 5, "sum", 1, false, first, second};
+    BoardWait wait = {400, MANY, 5, "sum", 1, false, first, second, 0};
     char text[BOARD_TEXT_SIZE];
     board_explain(&wait, text);
     assert_non_null(strstr(text, "; and 96 more; ranks 100, 101, 102, 103, 104, 105, 106, 107 and "
@@ -396,7 +396,7 @@ static void test_comm__gives_up_on_who_is_missed(void **state)
     (void)state;
     Ranks r;
     ranks_open(&r);
-    BoardWait wait = {3, RANKS, 9, "barrier 'record'", 12.5, false, r.first, r.second};
+    BoardWait wait = {3, RANKS, 9, "barrier 'record'", 12.5, false, r.first, r.second, 0};
     for (int i = 1; i < RANKS; i++) {
         board_enter(r.boards[i], 9, "barrier 'record'");
     }
@@ -419,6 +419,40 @@ static void test_comm__gives_up_on_who_is_missed(void **state)
     ranks_close(&r);
 }
 
+/* A rank that is at its files is waited for, as long as it lives, within limits; and nobody takes
+ * the way for blocked because it has just come. */
+static void test_comm__waits_for_a_rank_at_its_files(void **state)
+{
+    (void)state;
+    Ranks r;
+    ranks_open(&r);
+    BoardWait wait = {3, RANKS, 9, "gather", 5, false, r.first, r.second, 50};
+    for (int i = 1; i < RANKS; i++) {
+        board_enter(r.boards[i], 9, "gather");
+    }
+    board_at_files(r.boards[0], true);
+    BoardMet met = {0};
+    ranks_read(&r, 0);
+    assert_true(board_gives_up(&wait, &met)); /* it is silent */
+    for (; wait.waited_s < 50; wait.waited_s += 15) {
+        ranks_read(&r, -1);
+        assert_false(board_gives_up(&wait, &met));
+        assert_true(board_waited(&wait, &met) == 0);
+    }
+    ranks_read(&r, -1);
+    assert_true(board_gives_up(&wait, &met));
+    char text[BOARD_TEXT_SIZE];
+    board_explain(&wait, text);
+    assert_non_null(strstr(text, ", at its files; "));
+    wait.waited_s = 40;
+    board_at_files(r.boards[0], false);
+    board_enter(r.boards[0], 9, "gather");
+    ranks_read(&r, -1);
+    assert_false(board_gives_up(&wait, &met));
+    assert_true(board_gives_up(&wait, &met));
+    ranks_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -434,6 +468,7 @@ int main(void)
         cmocka_unit_test(test_comm__explains_who_is_behind),
         cmocka_unit_test(test_comm__explains_silence_and_ignorance),
         cmocka_unit_test(test_comm__gives_up_on_who_is_missed),
+        cmocka_unit_test(test_comm__waits_for_a_rank_at_its_files),
         cmocka_unit_test(test_comm__explains_devices_by_their_own_count),
         cmocka_unit_test(test_comm__explains_many_ranks_in_few_words),
     };

@@ -35,6 +35,16 @@ zero1 adamw bf16
 zero3 adamw f32
 END
 
+# What one rank does alone at the end of a save, here with a slow state.json, may take longer than --comm-timeout.
+if ((n > 1)); then
+    slow=$(dirname "$PACER")/tests/libslow_io.so
+    for how in sync async; do
+        env LD_PRELOAD="$slow" SLOW_FILE=state.json:2.5 "$PACER" train --model tiny --layers 1 --d-model 32 --heads 2 --ffn 32 --context 16 \
+            --data builtin:bytes --batch 1 --threads 1 --ranks 2 --ddp zero3 --steps 3 --eval-every 0 --save $how --comm-timeout 2 --quiet \
+            --out "waits-$how" >out 2>err || fail "$how: a rank at its files is not waited for: $?"
+    done
+fi
+
 # Behind training: the same checkpoints as at once. Their copy is planned.
 small=(--model gpt2-124m --layers 1 --heads 1 --vocab 300 --context 16 --data builtin:random --device cpu --batch 2
     --eval-every 0 --threads 1 --save-every 2 --keep 0)

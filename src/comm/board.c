@@ -22,7 +22,7 @@ typedef struct {
     uint64_t magic, job;
     int64_t rank, pid;
     char host[BOARD_NAME_SIZE];
-    _Atomic int64_t step, place, device, beats;
+    _Atomic int64_t step, place, device, beats, at_files;
     char what[BOARD_NAME_SIZE];
 } Slate;
 
@@ -135,6 +135,11 @@ void board_device(Board *board, int64_t entered)
     atomic_store_explicit(&board->slate->device, entered, memory_order_relaxed);
 }
 
+void board_at_files(Board *board, bool at_files)
+{
+    atomic_store_explicit(&board->slate->at_files, at_files, memory_order_relaxed);
+}
+
 void board_beat(Board *board)
 {
     atomic_fetch_add_explicit(&board->slate->beats, 1, memory_order_relaxed);
@@ -187,6 +192,7 @@ void board_read(const Board *board, int rank, BoardEntry *entry)
     entry->step = atomic_load(&copy.step);
     entry->device = atomic_load(&copy.device);
     entry->beats = atomic_load(&copy.beats);
+    entry->at_files = atomic_load(&copy.at_files) != 0;
     entry->number = place / 2;
     entry->inside = place % 2 != 0;
     snprintf(entry->host, sizeof entry->host, "%.*s", BOARD_NAME_SIZE - 1, copy.host);

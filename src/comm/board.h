@@ -22,6 +22,7 @@ typedef struct {
     int64_t
         device; /* collectives that its device has entered; the start of the channel is the first */
     int64_t beats; /* grows while the rank lives */
+    bool at_files; /* it reads or writes large ones, which takes its time */
 } BoardEntry;
 
 /* folder NULL: kept to itself. Replaces this rank's file of an earlier job. */
@@ -33,6 +34,7 @@ void board_step(Board *board, int64_t step);
 void board_enter(Board *board, int64_t number, const char *what);
 void board_leave(Board *board);
 void board_device(Board *board, int64_t entered);
+void board_at_files(Board *board, bool at_files);
 void board_beat(Board *board);
 void board_flush(Board *board); /* to other hosts */
 
@@ -47,6 +49,7 @@ typedef struct {
     double waited_s;
     bool on_device;                   /* numbered as BoardEntry.device */
     const BoardEntry *first, *second; /* (ranks): two readings some time apart */
+    double files_s;                   /* a rank that lives, and is at its files, may take so long */
 } BoardWait;
 
 /* Says who is behind, by the two readings, into text. */
@@ -61,11 +64,12 @@ void board_explain_end(const BoardWait *wait, int rank, const BoardEntry *entry,
 /* The first rank that board_explain names; -1: it names none. */
 int board_missed(const BoardWait *wait);
 
-/* A collective that all ranks were found in, alive, by one that had waited for so long. Zeroed:
- * there is none. */
+/* A collective that all ranks were found in, alive, or at their files, by one that had waited for
+ * so long. Zeroed: there is none. */
 typedef struct {
     int64_t number;
     double waited_s;
+    bool at_files;
 } BoardMet;
 
 /* What counts of a wait: since all were found to be there, if they were, as the last may have come
@@ -73,7 +77,7 @@ typedef struct {
 double board_waited(const BoardWait *wait, const BoardMet *met);
 
 /* After too long a wait, with readings: false, and *met is set, where all are there for the first
- * time that it is asked. */
+ * time that it is asked, or some still at their files. */
 bool board_gives_up(const BoardWait *wait, BoardMet *met);
 
 /* The lowest rank that is alive and inside what `wait` waits for: the one to speak for all of

@@ -15,6 +15,12 @@ static bool lives(const BoardWait *wait, int rank)
     return wait->second[rank].there && wait->second[rank].beats != wait->first[rank].beats;
 }
 
+/* It is behind because of its files. */
+static bool is_excused(const BoardWait *wait, int rank)
+{
+    return wait->second[rank].at_files && lives(wait, rank) && wait->waited_s < wait->files_s;
+}
+
 static int64_t entered(const BoardWait *wait, const BoardEntry *entry)
 {
     return wait->on_device ? entry->device : entry->number;
@@ -57,6 +63,9 @@ static void say_missed(FILE *to, const BoardWait *wait, int rank)
     }
     fputs(" is ", to);
     say_place(to, wait, entry);
+    if (entry->at_files) {
+        fputs(", at its files", to);
+    }
     if (!lives(wait, rank)) {
         fputs(", and shows no sign of life", to);
     }
@@ -72,7 +81,8 @@ static bool is_missed(const BoardWait *wait, Missed how, int rank)
     if (how == MISSED_SILENT) {
         return !lives(wait, rank);
     }
-    return !wait->second[rank].there || entered(wait, &wait->second[rank]) < wait->number;
+    return !wait->second[rank].there ||
+           (entered(wait, &wait->second[rank]) < wait->number && !is_excused(wait, rank));
 }
 
 /* The first way in which some rank is missed. */
@@ -106,10 +116,15 @@ double board_waited(const BoardWait *wait, const BoardMet *met)
 
 bool board_gives_up(const BoardWait *wait, BoardMet *met)
 {
-    if (board_missed(wait) >= 0 || met->number == wait->number) {
+    bool at_files = false;
+    for (int i = 0; i < wait->ranks; i++) {
+        at_files = at_files || is_excused(wait, i);
+    }
+    bool again = met->number == wait->number && !met->at_files;
+    if (board_missed(wait) >= 0 || (again && !at_files)) {
         return true;
     }
-    *met = (BoardMet){wait->number, wait->waited_s};
+    *met = (BoardMet){wait->number, wait->waited_s, at_files};
     return false;
 }
 

@@ -162,6 +162,13 @@ void comm_at_step(Comm *comm, int64_t step)
     launch_look();
 }
 
+void comm_at_files(Comm *comm, bool at_files)
+{
+    if (comm != NULL) {
+        board_at_files(comm->board, at_files);
+    }
+}
+
 static int control(Comm *comm, Work work)
 {
     work.is_control = true;

@@ -66,6 +66,8 @@ const char *comm_library(const Comm *comm); /* "Open MPI 4.1.4"; "none" */
 
 /* Where this rank is, for the others' messages. */
 void comm_at_step(Comm *comm, int64_t step);
+/* This rank goes to, or comes from, large files: the others wait for it longer meanwhile. */
+void comm_at_files(Comm *comm, bool at_files);
 
 /* Control. Each returns 0, or an error that names the rank that is missing. */
 int comm_barrier(Comm *comm, const char *what);

@@ -17,6 +17,10 @@
 /* The same when a rank has ended: a launcher notices too, and soon ends the rest. */
 #define SHORT_TURN 0.5
 #define SEEN_WITHIN 10.0 /* s for a new file to be seen by other hosts */
+/* A rank that reads or writes a checkpoint is given so many times --comm-timeout: disks are slow,
+ * and what one rank does there alone, as rank 0 reads all again, takes the longer the larger the
+ * model is. */
+#define FILES_TIMES 10
 
 static void sleep_for(double seconds)
 {
@@ -58,6 +62,7 @@ bool wait_is_over(Comm *comm, BoardWait wait, BoardMet *met, char text[BOARD_TEX
     }
     wait.first = first;
     wait.second = second;
+    wait.files_s = FILES_TIMES * timeout;
     bool over = board_gives_up(&wait, met);
     if (over) {
         board_explain(&wait, text);

@@ -132,14 +132,18 @@ static void enter(Saver *s, Stage stage)
     s->has_thread = s->copy != NULL && (stage == STAGE_WRITE || s->rank == 0) &&
                     pthread_create(&s->thread, NULL, run_thread, s) == 0;
     if (!s->has_thread) {
+        comm_at_files(s->setup.comm, true);
         run_stage(s);
+        comm_at_files(s->setup.comm, false);
     }
 }
 
 static void join(Saver *s)
 {
     if (s->has_thread) {
+        comm_at_files(s->setup.comm, true);
         pthread_join(s->thread, NULL);
+        comm_at_files(s->setup.comm, false);
         s->has_thread = false;
     }
 }

@@ -192,15 +192,20 @@ static int start_state(Session *s)
             if (session_leads(s)) {
                 initial_tokenizer_check(init, s->run.cfg->data, s->run.data.tokenizer_hash);
             }
-            return initial_weights(&s->trainer, init);
+            comm_at_files(s->comm, true);
+            code = initial_weights(&s->trainer, init);
+            comm_at_files(s->comm, false);
+            return code;
         }
         trainer_init_params(&s->trainer, (uint64_t)s->run.cfg->seed);
         return 0;
     }
     StateFile file;
+    comm_at_files(s->comm, true);
     code = state_read(checkpoint, &file);
     code = code != 0 ? code : resume_check(&s->run, checkpoint, &file, &s->changes);
     code = code != 0 ? code : checkpoint_load(checkpoint, &s->trainer, &s->state);
+    comm_at_files(s->comm, false);
     s->legs = json_copy(file.legs);
     state_free(&file);
     if (code == 0) {
