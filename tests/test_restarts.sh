@@ -50,6 +50,7 @@ cmp calm/ckpt/latest/model.safetensors rough/ckpt/latest/model.safetensors || fa
 cmp calm/ckpt/latest/optimizer.safetensors rough/ckpt/latest/optimizer.safetensors || fail "other state"
 [[ $(grep -c 'starting again, [0-9]* of 9 restarts' log) == 4 ]] || fail "four restarts: $(cat log)"
 grep -q 'mpirun ended by signal 9; starting again' log || fail "mpirun's end: $(cat log)"
+grep -q 'training goes on' log && fail "a save with a lost rank reads as one that failed: $(cat log)"
 grep -q '"restarted":' rough/run.json || fail "the record does not say it"
 grep -q '"status":[[:space:]]*"done"' rough/run.json || fail "status"
 expect 0 'checks, the worst' check rough

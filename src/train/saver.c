@@ -37,6 +37,7 @@ struct Saver {
     char *scales, *temporary;
     CheckpointDigests digests;
     PartReport own, *all; /* (ranks) */
+    bool cut_off;         /* not all could be heard */
     pthread_t thread;
     bool has_thread;
     atomic_bool done;
@@ -177,6 +178,7 @@ static int hear_all(Saver *s)
     if (s->ranks > 1) {
         snprintf(s->own.host, sizeof s->own.host, "%.63s", comm_host(s->setup.comm));
         int code = comm_gather(s->setup.comm, &s->own, sizeof s->own, s->all);
+        s->cut_off = code != 0;
         if (code != 0) {
             return code;
         }
@@ -263,6 +265,11 @@ bool saver_is_under_way(const Saver *s)
 bool saver_is_busy(const Saver *s)
 {
     return s->has_thread && !atomic_load_explicit(&s->done, memory_order_acquire);
+}
+
+bool saver_is_cut_off(const Saver *s)
+{
+    return s->cut_off;
 }
 
 /* --- life --- */

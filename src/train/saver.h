@@ -29,6 +29,7 @@ int saver_start(Saver *saver, const TrainState *state, const struct cJSON *confi
 
 bool saver_is_under_way(const Saver *saver); /* the same on all ranks */
 bool saver_is_busy(const Saver *saver);      /* this rank's thread is at work */
+bool saver_is_cut_off(const Saver *saver);   /* it failed because a rank is lost */
 
 /* All ranks, with a save under way: waits for this rank's thread and goes on to the next stage.
  * *ended: with the one that was started last, whose outcome is returned. */

@@ -5,7 +5,7 @@
 #include "train/session.h"
 
 /* A save has ended. One that failed is told of and recorded: training goes on, and what was saved
- * before stays. */
+ * before stays; unless ranks are lost, which the next step says. */
 static void note_save(Session *s, int code)
 {
     if (code == 0) {
@@ -13,7 +13,7 @@ static void note_save(Session *s, int code)
         if (session_leads(s)) {
             comm_tell_saved(s->saved_step);
         }
-    } else if (session_leads(s)) {
+    } else if (session_leads(s) && !saver_is_cut_off(s->saver)) {
         log_warn("saving step %lld: %s; training goes on", (long long)s->saving_step,
                  err_message());
         record_failed_save(s->record, s->saving_step, err_message());
