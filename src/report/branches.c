@@ -2,6 +2,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "report/duel.h"
 #include "report/findings.h"
 
 #include <math.h>
@@ -54,6 +55,8 @@ static void fill_row(const Results *results, const BranchRow *first, BranchRow *
     for (int repeat = 0; repeat < repeats; repeat++) {
         const Result *own = find_run(results, row->at, row->batch, repeat);
         const Result *other = find_run(results, row->at, first->batch, repeat);
+        const char *why = own != NULL ? json_text_or(own->run, "message", own->reason) : "";
+        row->diverged |= own != NULL && duel_diverged(own->state, why);
         double value = own != NULL ? loss_of(own) : NAN;
         double against = other != NULL ? loss_of(other) : NAN;
         samples_add(&loss, value);
@@ -65,19 +68,28 @@ static void fill_row(const Results *results, const BranchRow *first, BranchRow *
 
 BranchLimit branch_limit(const BranchRow *rows, int count, double tolerance)
 {
-    BranchLimit limit = {rows[0].at, rows[0].batch, rows[0].batch, rows[0].batch};
+    double smallest = rows[0].batch;
+    BranchLimit limit = {rows[0].at, smallest, smallest, smallest, smallest};
     bool mean = true, sure = true, possible = true, known = true;
     for (int i = 1; i < count; i++) {
         Estimate d = rows[i].difference;
-        mean = mean && d.mean <= tolerance;
-        sure = sure && d.mean + d.half <= tolerance;
-        possible = possible && d.mean - d.half <= tolerance;
-        known = known && !isnan(d.half);
+        bool lost = rows[i].diverged && rows[0].loss.count > 0;
+        if (!lost && d.count == 0) {
+            continue;
+        }
+        mean = mean && !lost && d.mean <= tolerance;
+        sure = sure && !lost && d.mean + d.half <= tolerance;
+        possible = possible && !lost && d.mean - d.half <= tolerance;
+        known = known && (lost || !isnan(d.half));
+        limit.largest = rows[i].batch;
         limit.batch = mean ? rows[i].batch : limit.batch;
         limit.least = sure ? rows[i].batch : limit.least;
         limit.most = possible ? rows[i].batch : limit.most;
     }
-    if (!known) {
+    if (limit.largest == smallest) {
+        limit.batch = NAN;
+    }
+    if (!known || isnan(limit.batch)) {
         limit.least = limit.most = NAN;
     }
     return limit;
@@ -114,7 +126,8 @@ static void put_point(Table *table, const BranchRow *rows, int count, double tol
     BranchLimit limit = branch_limit(rows, count, tolerance);
     for (int i = 0; i < count; i++) {
         Estimate d = rows[i].difference;
-        const char *verdict = i == 0                            ? "smallest"
+        const char *verdict = rows[i].diverged                  ? "diverged"
+                              : i == 0                          ? "smallest"
                               : d.count == 0                    ? "-"
                               : isnan(d.half)                   ? "one repeat alone"
                               : d.mean + d.half <= tolerance    ? "no loss"
@@ -127,6 +140,12 @@ static void put_point(Table *table, const BranchRow *rows, int count, double tol
         table_add_cell(table, i == 0 ? mem_strdup("0") : text_of(d, "%+.4f"));
         table_add_text(table, verdict);
     }
+    if (isnan(limit.batch)) {
+        table_add_note(table, mem_format("At update %.0f nothing can be compared with the smallest "
+                                         "batch, %.0f sequences; the runs below say why.",
+                                         limit.at, rows[0].batch));
+        return;
+    }
     char sure[96] = "", scale[96] = "";
     if (!isnan(limit.least)) {
         snprintf(sure, sizeof sure, " (from %.0f for sure to %.0f that cannot be ruled out)",
@@ -135,12 +154,11 @@ static void put_point(Table *table, const BranchRow *rows, int count, double tol
     if (!isnan(noise)) {
         snprintf(scale, sizeof scale, " The noise scale there was %.3g sequences.", noise);
     }
-    table_add_note(table,
-                   mem_format("At update %.0f the largest batch without loss is %.0f "
-                              "sequences%s%s, at a tolerance of %g nats and equal tokens.%s",
-                              limit.at, limit.batch,
-                              limit.batch == rows[count - 1].batch ? ", the largest tried" : "",
-                              sure, tolerance, scale));
+    table_add_note(table, mem_format("At update %.0f the largest batch without loss is %.0f "
+                                     "sequences%s%s, at a tolerance of %g nats and equal tokens.%s",
+                                     limit.at, limit.batch,
+                                     limit.batch == limit.largest ? ", the largest tried" : "",
+                                     sure, tolerance, scale));
 }
 
 /* Of all points, ascending; each with its estimates. Caller frees. */
@@ -215,16 +233,13 @@ void rule_branches(const Results *results, Findings *findings)
     Page text = {0}, evidence = {0};
     for (int first = 0, next; first < count; first = next) {
         next = next_point(rows, count, first);
-        bool compared = false;
-        for (int i = first + 1; i < next; i++) {
-            compared |= rows[i].difference.count > 0;
-        }
-        if (!compared) {
+        BranchLimit limit = branch_limit(rows + first, next - first, tolerance_of(results));
+        if (isnan(limit.batch)) {
             continue;
         }
-        BranchLimit limit = branch_limit(rows + first, next - first, tolerance_of(results));
-        page_put(&text, "%s%.0f%s at update %.0f", told > 0 ? ", " : "", limit.batch,
-                 told > 0 ? "" : " sequences", limit.at);
+        page_put(&text, "%s%.0f%s%s at update %.0f", told > 0 ? ", " : "", limit.batch,
+                 told > 0 ? "" : " sequences",
+                 limit.batch == limit.largest ? " (the largest tried)" : "", limit.at);
         page_put(&evidence, "%sat update %.0f: ", told++ > 0 ? "; " : "", limit.at);
         if (isnan(limit.least)) {
             page_put(&evidence, "one repeat alone, so no interval");

@@ -11,12 +11,16 @@ typedef struct {
     double at, batch, tokens; /* update of the trunk; sequences and tokens per update */
     Estimate loss;            /* over repeats, at the end of the branch */
     Estimate difference;      /* to the smallest batch, repeat by repeat; of that itself 0 */
+    bool diverged;            /* in some repeat: that is a loss, whatever the others came to */
 } BranchRow;
 
 /* The batch up to which none costs more than the tolerance: by the means, and by the ends of the
- * intervals: at least so much for sure, and at most what cannot be ruled out. Sequences. */
+ * intervals: at least so much for sure, and at most what cannot be ruled out. Batches without a
+ * difference are passed over. Sequences. */
 typedef struct {
-    double at, batch, least, most; /* least, most NAN: no interval */
+    double at, batch;   /* NAN: none can be compared with the smallest */
+    double least, most; /* NAN: no interval */
+    double largest;     /* that could be compared */
 } BranchLimit;
 
 /* Of rows with one `at`, ascending batches, the smallest first. */
