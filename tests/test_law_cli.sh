@@ -42,6 +42,8 @@ recipe "{$grid}" <<<'axes: [{lr: [1e-3, 2e-3]}]' >law.yaml
 expect 2 'law makes all runs of its recipe; leave out axes' sweep law.yaml --dry-run
 recipe "{dials: [1, 2], budgets: [1e7]}" <<<'' >law.yaml
 expect 2 'FLOP pay for at least 100 updates of 0 of the dials' sweep law.yaml --dry-run
+recipe "{dials: [1, 2, 3], budgets: [4e10, 8e10]}" <<<'' >law.yaml
+expect 2 '2 budgets; give at least 3' sweep law.yaml --dry-run
 recipe "{dials: [1.5], budgets: [1e9]}" <<<'' >law.yaml
 expect 2 'a dial is a whole number' sweep law.yaml --dry-run
 recipe "{dials: [1, 2, 3, 2], budgets: [4e10]}" <<<'' >law.yaml
@@ -82,7 +84,14 @@ for _ in first second; do
 done
 grep -q 'run 1/' err && fail "runs of a law are made again: $(cat err)"
 grep -q 'Unsafe: the minimum is not inside the grid' ends/report.md || fail "the report does not say so"
+grep -q 'Caution:.*these runs do not tell the best size for a budget' ends/report.md || fail "no finding says so"
 ends '1, 2, 3, 4, 5' >law.yaml
 expect 0 'dial 6, steps 114: predicted at' sweep law.yaml --out ends
 [[ -s ends/prediction.json ]] && grep -q 'had been predicted from the smaller ones' ends/report.md || fail "the prediction is not there"
+
+# A law that tells: the size for its greatest budget, from records on an H200.
+cp -r "$(dirname "${BASH_SOURCE[0]}")/../docs/results/scaling-law-h200" told
+expect 0 '' report told
+grep -q '^2\. For 2.4e+16 FLOP train 1.5[0-9]e+07 parameters (95 % interval 9.*e+06 to 2.*e+07) on 3.*e+08 tokens\.' told/report.md ||
+    fail "not the second finding: $(grep '^[12]\. ' told/report.md)"
 exit $failed

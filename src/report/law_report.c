@@ -85,9 +85,11 @@ static Fitted *fit_results(const Results *results, char **problem)
         digest_of(f->points, f->count, f->digest);
     }
     if (f->count < LAW_LEAST || !law_fit(&f->fit, f->points, f->count, SEED)) {
-        *problem = mem_format("No law can be fitted: %d runs with a loss; it takes %d, of three "
-                              "sizes and three numbers of tokens at least",
-                              f->count, LAW_LEAST);
+        *problem =
+            mem_format("No law can be fitted: %d runs with a loss; it takes %d, of three "
+                       "sizes and three numbers of tokens at least: give more dials, budgets "
+                       "or repeats",
+                       f->count, LAW_LEAST);
         free(f);
         return NULL;
     }
@@ -191,6 +193,12 @@ static cJSON *prediction_json(const Fitted *f, const LawTarget *target)
     return tree;
 }
 
+static bool has_interval(const Fitted *f, const LawTarget *target)
+{
+    LawEstimate loss = law_predict(&f->fit, target->parameters, target->tokens);
+    return isfinite(loss.low) && isfinite(loss.high);
+}
+
 int law_register(const Results *results, const LawTarget *target, bool *registered, char **text)
 {
     char *path = io_join(results->dir, PREDICTION), *problem = NULL;
@@ -199,6 +207,12 @@ int law_register(const Results *results, const LawTarget *target, bool *register
     int code = json_load_optional(path, &tree);
     if (code == 0 && tree == NULL && f != NULL) {
         problem = open_budgets(results);
+    }
+    if (code == 0 && tree == NULL && problem == NULL && !has_interval(f, target)) {
+        problem =
+            mem_strdup("the runs of single budgets cannot be left out, so nothing says how far "
+                       "the law can be trusted; no prediction is registered. Give the law "
+                       "more budgets, dials or repeats");
     }
     if (code == 0 && tree == NULL && problem == NULL) {
         tree = prediction_json(f, target);
@@ -231,7 +245,7 @@ static void add_estimate(Table *table, const char *format, LawEstimate estimate)
         char text[64];
         snprintf(text, sizeof text, format,
                  values[i]); // NOLINT(clang-diagnostic-format-nonliteral)
-        table_add_text(table, text);
+        table_add_text(table, isfinite(values[i]) ? text : "-");
     }
 }
 
@@ -357,12 +371,62 @@ int law_tables(const Results *results, Table tables[LAW_TABLES], char **problem)
     return count;
 }
 
+/* Of the greatest budget. */
+static double greatest_budget(const cJSON *law)
+{
+    double most = fmax(json_number(law, "largest.flops"), 0);
+    const cJSON *budget;
+    cJSON_ArrayForEach(budget, json_get(law, "budgets"))
+    {
+        most = fmax(most, budget->valuedouble);
+    }
+    return most;
+}
+
+/* The size that is best for it, or why the runs do not tell. */
+static void find_size(const Results *results, Findings *findings)
+{
+    char *problem = NULL, *open = NULL;
+    Fitted *f = fit_results(results, &problem);
+    if (f == NULL) {
+        page_put(&findings_add(findings, FINDING_CAUTION, 55)->text, "no law can be fitted");
+    } else if ((open = open_budgets(results)) != NULL || !law_tells(&f->fit, LAW_ALPHA) ||
+               !law_tells(&f->fit, LAW_BETA)) {
+        Finding *finding = findings_add(findings, FINDING_CAUTION, 55);
+        page_put(&finding->text, "these runs do not tell the best size for a budget");
+        page_put(&finding->evidence, "%s",
+                 open != NULL ? open
+                              : "an exponent of the law is at the end of its range; give the law a "
+                                "wider range of dials and budgets");
+    } else {
+        double flops = greatest_budget(json_get(results->json, "law"));
+        LawEstimate loss, size = law_best_size(&f->fit, flops, &loss);
+        bool beyond = size.value < f->fit.sizes[0] || size.value > f->fit.sizes[1];
+        Finding *finding = findings_add(findings, FINDING_RESULT, RANK_ANSWER);
+        page_put(&finding->text,
+                 "For %.3g FLOP train %.3g parameters (95 %% interval %.3g to %.3g) on %.3g "
+                 "tokens%s.",
+                 flops, size.value, size.low, size.high, law_tokens(&f->fit, size.value, flops),
+                 beyond ? ", an extrapolation" : "");
+        page_put(&finding->evidence,
+                 "the law of %d runs of %.3g to %.3g parameters; it gives %.4f nats there",
+                 f->count, f->fit.sizes[0], f->fit.sizes[1], loss.value);
+    }
+    free(open);
+    free(problem);
+    free(f);
+}
+
 void rule_law(const Results *results, Findings *findings)
 {
-    cJSON *tree = law_is(results) ? load_prediction(results) : NULL;
+    if (!law_is(results)) {
+        return;
+    }
+    cJSON *tree = load_prediction(results);
     double came = what_came(results), low = json_number(tree, "loss.low"),
            high = json_number(tree, "loss.high");
-    if (tree != NULL && !isnan(came) && !json_is_true(tree, "run_was_begun")) {
+    bool predicted = isfinite(low) && isfinite(high) && !json_is_true(tree, "run_was_begun");
+    if (predicted && !isnan(came)) {
         bool held = came >= low && came <= high;
         Finding *finding = findings_add(findings, FINDING_RESULT, RANK_ANSWER);
         page_put(&finding->text,
@@ -374,4 +438,5 @@ void rule_law(const Results *results, Findings *findings)
                  json_text_or(tree, "written", "?"), json_number(tree, "points"));
     }
     cJSON_Delete(tree);
+    find_size(results, findings);
 }

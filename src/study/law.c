@@ -12,6 +12,7 @@
 
 #define LEAST_UPDATES 100    /* with fewer, warm-up and decay are what a run shows */
 #define LEAST_SIZES 3        /* that a budget has to choose from */
+#define LEAST_BUDGETS 3      /* of which each is left out of a fit in turn */
 #define AROUND 2             /* sizes on either side of a budget's best that are tried */
 #define TOKENS_PER_WEIGHT 20 /* where the search begins */
 
@@ -258,7 +259,13 @@ static int check_budgets(const Experiment *e)
                            e->recipe.path, budget->valuedouble, LEAST_UPDATES, sizes, LEAST_SIZES);
         }
     }
-    return 0;
+    int budgets = cJSON_GetArraySize(json_get(e->recipe.law, "budgets"));
+    return budgets >= LEAST_BUDGETS
+               ? 0
+               : err_set(ERR_INPUT,
+                         "%s: law: %d budget%s; give at least %d: at equal FLOP a larger model has "
+                         "fewer tokens, so several budgets tell what each of the two does",
+                         e->recipe.path, budgets, budgets == 1 ? "" : "s", LEAST_BUDGETS);
 }
 
 int law_set_budgets(Experiment *e)
