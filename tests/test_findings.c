@@ -71,6 +71,43 @@ static void test_findings__rates_change_no_speed(void **state)
     findings_case_end(&one);
 }
 
+/* One word against another at two batch sizes. */
+static void expect_choice(const char *option, const char *slow, const char *fast, double second,
+                          const char *words)
+{
+    FindingsCase one;
+    char more[64];
+    snprintf(more, sizeof more, "{\"axes\": [[\"%s\"], [\"batch\"]]}", option);
+    findings_case_start(&one, more);
+    for (int i = 0; i < 4; i++) {
+        char settings[64];
+        snprintf(settings, sizeof settings, "{\"%s\": \"%s\", \"batch\": \"%d\"}", option,
+                 i < 2 ? slow : fast, 8 << i % 2);
+        plant(&one, i, settings, (double[]){i < 2 ? 10 : i == 2 ? 5 : second}, 1);
+    }
+    findings_case_conclude(&one);
+    if (words != NULL) {
+        expect_finding(&one, FINDING_RESULT, words, "in 2 pairs");
+    } else {
+        expect_no_finding(&one, "times as fast");
+    }
+    findings_case_end(&one);
+}
+
+/* Speed recommends what computes the same; where it takes both sides it recommends nothing. */
+static void test_findings__choices(void **state)
+{
+    (void)state;
+    expect_choice("attention", "naive", "flash", 4,
+                  "Use attention flash: 2.00 to 2.50 times as fast as naive.");
+    expect_choice("attention", "naive", "flash", 12.5,
+                  "attention flash is 0.80 to 2.00 times as fast as naive, by the other settings.");
+    expect_choice("dtype", "f32", "bf16", 4, "Use dtype bf16: 2.00 to 2.50 times");
+    expect_choice("optimizer", "muon", "adamw", 4,
+                  "optimizer adamw is 2.00 to 2.50 times as fast as muon.");
+    expect_choice("parametrization", "mup", "standard", 4, NULL);
+}
+
 static void test_findings__one_repeat_judges_nothing(void **state)
 {
     (void)state;
@@ -426,6 +463,7 @@ int main(void)
         cmocka_unit_test(test_findings__the_fastest_and_its_runner_up),
         cmocka_unit_test(test_findings__a_gap_within_the_noise),
         cmocka_unit_test(test_findings__rates_change_no_speed),
+        cmocka_unit_test(test_findings__choices),
         cmocka_unit_test(test_findings__one_repeat_judges_nothing),
         cmocka_unit_test(test_findings__returns_that_diminish),
         cmocka_unit_test(test_findings__returns_that_do_not),

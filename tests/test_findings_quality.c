@@ -58,6 +58,50 @@ static void test_findings_quality__learning_rates_that_follow_the_batch(void **s
     findings_case_end(&one);
 }
 
+/* Three rates at two widths, of which one diverged: its neighbour is not at the edge. */
+static void test_findings_quality__best_learning_rates(void **state)
+{
+    (void)state;
+    static const double losses[] = {3.0, 2.5, 2.7, 2.4, 2.0, 0};
+    FindingsCase one;
+    findings_case_start(&one, "{\"axes\": [[\"d-model\"], [\"lr\"]]}");
+    for (int i = 0; i < 6; i++) {
+        char settings[64];
+        snprintf(settings, sizeof settings, "{\"d-model\": \"%d\", \"lr\": \"%g\"}", 32 << i / 3,
+                 0.001 * (1 << i % 3));
+        planted_run(&one.experiment, &(PlantedRun){.configuration = i,
+                                                   .settings = settings,
+                                                   .state = losses[i] > 0 ? NULL : "failed",
+                                                   .tokens = 1000,
+                                                   .training_s = 10,
+                                                   .val_loss = losses[i]});
+    }
+    findings_case_conclude(&one);
+    expect_finding(&one, FINDING_RESULT,
+                   "Of the learning rates tried the best is 0.002 (d-model 32), 0.002 (d-model "
+                   "64).",
+                   "d-model 32, lr 0.002: 2.5000 nats, 2.7000 at the next best, lr 0.004; d-model");
+    expect_no_finding(&one, "at the edge");
+    findings_case_end(&one);
+    findings_case_start(&one, "{\"axes\": [[\"lr\"]], \"repeats\": 2}");
+    for (int i = 0; i < 4; i++) {
+        char settings[32];
+        snprintf(settings, sizeof settings, "{\"lr\": \"%g\"}", 0.001 * (1 << i % 2));
+        planted_run(&one.experiment, &(PlantedRun){.configuration = i % 2,
+                                                   .repeat = i / 2,
+                                                   .settings = settings,
+                                                   .tokens = 1000,
+                                                   .training_s = 10,
+                                                   .val_loss = losses[i % 2] + 0.9 * (i / 2)});
+    }
+    findings_case_conclude(&one);
+    expect_finding(&one, FINDING_RESULT, "Of the learning rates tried the best is 0.002.",
+                   "lr 0.002: 2.9500 nats, 3.4500 at the next best, lr 0.001 (within noise)");
+    expect_finding(&one, FINDING_CAUTION, "1 of 1 best learning rates lies at the edge",
+                   "widen the axis");
+    findings_case_end(&one);
+}
+
 static void test_findings_quality__updates_of_equal_tokens_are_one_batch_size(void **state)
 {
     (void)state;
@@ -204,6 +248,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_findings_quality__batch_size_and_loss),
         cmocka_unit_test(test_findings_quality__learning_rates_that_follow_the_batch),
+        cmocka_unit_test(test_findings_quality__best_learning_rates),
         cmocka_unit_test(test_findings_quality__updates_of_equal_tokens_are_one_batch_size),
         cmocka_unit_test(test_findings_quality__a_gap_of_generalisation),
         cmocka_unit_test(test_findings_quality__a_gap_that_may_be_noise_is_none),

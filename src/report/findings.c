@@ -236,7 +236,7 @@ void findings_make(const Results *results, Findings *findings)
         {rule_failures, true},       {rule_checks, true},        {rule_repeats, true},
         {rule_noise, true},          {rule_stragglers, false},   {rule_oversubscribed, false},
         {rule_superlinear, false},   {rule_mean_speedup, false}, {rule_learning_rate, false},
-        {rule_probed_rates, false},
+        {rule_probed_rates, false},  {rule_best_rates, false},
     };
     *findings = (Findings){0};
     Results own = results_own(results);

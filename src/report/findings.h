@@ -109,6 +109,7 @@ typedef void Rule(const Results *results, Findings *findings);
 Rule rule_duel, rule_law, rule_branches; /* duel.c, law_report.c, branches.c */
 Rule rule_fastest, rule_choice, rule_returns, rule_lengths, rule_memory, rule_peers;
 Rule rule_communication, rule_overlap, rule_amdahl;
-Rule rule_batch_quality, rule_gap, rule_learning_rate, rule_probed_rates, rule_probe;
+Rule rule_batch_quality, rule_gap, rule_learning_rate, rule_best_rates, rule_probed_rates;
+Rule rule_probe;
 Rule rule_smoke, rule_unfinished, rule_circumstances, rule_failures, rule_checks, rule_repeats;
 Rule rule_noise, rule_stragglers, rule_oversubscribed, rule_superlinear, rule_mean_speedup;

@@ -3,6 +3,7 @@
 #include "report/findings.h"
 
 #include "base/mem.h"
+#include "config/config.h"
 #include "record/names.h"
 #include "report/scaling.h"
 
@@ -19,8 +20,9 @@
 static bool same_updates(const Results *results, int a, int b)
 {
     static const char *const harmless[] = {
-        "lr",    "min-lr", "warmup", "schedule", "wsd-decay", "weight-decay", "momentum", "beta1",
-        "beta2", "eps",    "clip",   "steps",    "tokens",    "epochs",       "seed",     NULL};
+        "lr",    "min-lr",          "warmup",   "schedule", "wsd-decay", "weight-decay", "momentum",
+        "beta1", "beta2",           "eps",      "clip",     "steps",     "tokens",       "epochs",
+        "seed",  "parametrization", "mup-base", "ramp-lr",  NULL};
     const Result *first = results_first(results, a), *second = results_first(results, b);
     for (int i = 0; i < results->varying_count; i++) {
         const char *option = results->varying[i].option;
@@ -97,7 +99,9 @@ void rule_fastest(const Results *results, Findings *findings)
 /* An axis of words, in which the first option names the choice. */
 static const char *choice_of(const Results *results, int axis)
 {
-    static const char *const no_choice[] = {"model", "data", "tokenizer", "init", "ddp", NULL};
+    static const char *const no_choice[] = {"model",    "data",    "tokenizer",
+                                            "init",     "ddp",     "parametrization",
+                                            "schedule", "ramp-lr", NULL};
     const char *option = NULL;
     for (int i = 0; i < results->varying_count; i++) {
         const Varying *varying = &results->varying[i];
@@ -194,13 +198,18 @@ static void choose_along(const Results *results, int axis, const char *option, F
     }
     Finding *finding =
         findings_add(findings, FINDING_RESULT, findings_rank(RANK_SPEED, ratio.most, NULL));
-    page_put(&finding->text, "Use %s %s: ", option, values[best]);
+    unsigned flags = config_find(option)->flags;
+    bool other = (flags & OPTION_RESULT) != 0 && (flags & OPTION_FIT_ALSO) == 0; /* training */
+    bool mixed = ratio.least < 1;
+    page_put(&finding->text, "%s%s %s%s", other || mixed ? "" : "Use ", option, values[best],
+             other || mixed ? " is " : ": ");
     if (ratio.count > 1 && ratio.most - ratio.least >= 0.01) {
-        page_put(&finding->text, "%.2f to %.2f times as fast as %s.", ratio.least, ratio.most,
-                 values[worst]);
+        page_put(&finding->text, "%.2f to %.2f", ratio.least, ratio.most);
     } else {
-        page_put(&finding->text, "%.2f times as fast as %s.", ratio.most, values[worst]);
+        page_put(&finding->text, "%.2f", ratio.most);
     }
+    page_put(&finding->text, " times as fast as %s%s.", values[worst],
+             mixed ? ", by the other settings" : "");
     for (int i = 0; i < count; i++) {
         Ratio own = ratio_of(results, axis, option, values[best], values[i]);
         if (i != best && own.count > 0) {

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FEW_UPDATES 100  /* of a probe */
 #define LAST_UPDATE 1.02 /* runs of equal tokens end within an update of each other */
 #define LARGE_GAP 0.05   /* of the validation loss */
 #define LATE_LINES 5     /* of a curve, to judge its end by */
@@ -268,128 +267,6 @@ void rule_learning_rate(const Results *results, Findings *findings)
     free(checks);
     free(batches);
     free(rates);
-}
-
-/* Of few updates the first ones decide, in which a rate that is too high for later ones may do
- * best. */
-static void tell_of_short_probes(const Results *results, double tokens, Findings *findings)
-{
-    int few = 0, worst = -1;
-    double least = FEW_UPDATES;
-    for (int i = 0; i < results->configurations; i++) {
-        const Result *result = results_first(results, i);
-        bool probed = result != NULL && !isnan(json_number(result->entry, "lr_factor"));
-        double updates = ceil(tokens / findings_mean(results, i, "tokens_update"));
-        few += probed && updates < FEW_UPDATES;
-        if (probed && updates < least) {
-            least = updates;
-            worst = i;
-        }
-    }
-    if (few > 0) {
-        Finding *finding = findings_add(findings, FINDING_CAUTION, 30);
-        page_put(&finding->text, "%d probe%s had under %d updates", few, few == 1 ? "" : "s",
-                 FEW_UPDATES);
-        page_put(&finding->evidence,
-                 "%.0f updates for %s: its rate may suit the first of them only; more tokens in "
-                 "lr-probe make it surer",
-                 least, findings_label(results, worst));
-    }
-}
-
-/* The configuration of the lowest validation loss among those that differ in the rate alone from
- * the first of them; -1: this is not the first, or none came to its end. */
-static int best_rate(const Results *results, int first)
-{
-    const Result *own = results_first(results, first);
-    int best = -1;
-    double least = INFINITY;
-    for (int i = 0; own != NULL && i < results->configurations; i++) {
-        const Result *other = results_first(results, i);
-        if (other == NULL || !results_equal_but(results, own, other, -1)) {
-            continue;
-        }
-        double loss = findings_mean(results, i, "val_loss");
-        if (i < first) {
-            return -1;
-        }
-        best = loss < least ? i : best;
-        least = fmin(least, loss);
-    }
-    return best;
-}
-
-bool results_are_probe(const Results *results)
-{
-    const Result *first = results_first(results, 0), *second = results_first(results, 1);
-    return json_get(results->json, "lr_probe") != NULL && first != NULL && second != NULL &&
-           results_equal_but(results, first, second, -1);
-}
-
-void rule_probe(const Results *results, Findings *findings)
-{
-    Finding *finding = NULL;
-    int last = -1, count = 0;
-    for (int i = 0; results_are_probe(results) && i < results->configurations; i++) {
-        int best = best_rate(results, i);
-        if (best < 0) {
-            continue;
-        }
-        double rate = result_setting_number(results_first(results, best), "lr");
-        if (finding == NULL) {
-            finding = findings_add(findings, FINDING_RESULT, RANK_QUALITY);
-            page_put(&finding->text, "The best learning rate is %.3g for %s", rate,
-                     findings_name(results, best, -1).text);
-        }
-        page_put(&finding->evidence, "%s%s: %.3g with %.4f nats", count++ > 0 ? "; " : "",
-                 findings_label(results, best), rate, findings_mean(results, best, "val_loss"));
-        last = best;
-    }
-    if (count > 1) {
-        page_put(&finding->text, " and %.3g for %s",
-                 result_setting_number(results_first(results, last), "lr"),
-                 findings_name(results, last, -1).text);
-    }
-    if (finding != NULL) {
-        page_put(&finding->text, ".");
-    }
-}
-
-/* A rate that a probe chose at the edge of what it tried may not be the best one. */
-void rule_probed_rates(const Results *results, Findings *findings)
-{
-    const cJSON *probe = json_get(results->json, "lr_probe");
-    const cJSON *factors = json_get(probe, "factors");
-    int count = cJSON_GetArraySize(factors), edges = 0, chosen = 0;
-    const char *first = "", *side = "";
-    for (int i = 0; count > 1 && i < results->configurations; i++) {
-        const Result *result = results_first(results, i);
-        double factor = result != NULL ? json_number(result->entry, "lr_factor") : NAN;
-        chosen += !isnan(factor);
-        bool low = factor == 0, high = factor == count - 1;
-        if ((low || high) && edges++ == 0) {
-            first = result->label;
-            side = low ? "lowest" : "highest";
-        }
-    }
-    double tokens = json_number(probe, "tokens");
-    Phrase amount = findings_value("tokens", tokens);
-    tell_of_short_probes(results, tokens, findings);
-    if (edges > 0) {
-        Finding *finding = findings_add(findings, FINDING_CAUTION, 31);
-        page_put(&finding->text, "%d of %d probed learning rates %s at the edge", edges, chosen,
-                 edges == 1 ? "lies" : "lie");
-        page_put(&finding->evidence,
-                 "first %s, the %s of %d factors, %s tokens each: a better rate may lie beyond, so "
-                 "widen the factors of lr-probe",
-                 first, side, count, amount.text);
-    } else if (chosen > 0) {
-        Finding *finding = findings_add(findings, FINDING_RESULT, RANK_DETAIL);
-        page_put(&finding->text,
-                 "Each learning rate is the best of a probe of %s tokens, none at its edge.",
-                 amount.text);
-        page_put(&finding->evidence, "%d factors of the rule's rate, in lr-probe", count);
-    }
 }
 
 /* --- generalisation --- */
