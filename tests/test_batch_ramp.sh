@@ -38,6 +38,16 @@ done
 "$PACER" train "${small[@]}" "${still[@]}" --accum 2 --steps 13 --resume ramp/ckpt/latest --out plain >out 2>err ||
     fail "a ramp that is left out: $?"
 grep -q 'Going on with no --batch-ramp, the default, where it was 4@0' err || fail "a ramp that is left out is not told"
+# Its own record then holds, and one of a run that had a ramp in between, too.
+cp -r ramp/ckpt/step-4 from
+train "${still[@]}" --batch-ramp 4@0,10@50%,2@75% --ramp-lr same --steps 12 --resume from --out dropped
+train "${still[@]}" --accum 3 --steps 16 --out dropped
+"$PACER" check dropped >out || fail "check of a run whose ramp was left out: $(grep -v pass out)"
+train "${still[@]}" --batch-ramp 4@0,6@90% --steps 20 --out dropped
+train "${still[@]}" --accum 1 --steps 22 --out dropped
+"$PACER" check dropped >out || fail "check of a run with a ramp in between: $(grep -v pass out)"
+sed -i '$s/"tokens":[0-9]*/"tokens":1/' dropped/metrics.jsonl
+"$PACER" check dropped >out 2>err && fail "a line with wrong tokens passes after a ramp"
 # A budget of another kind: what is no longer given is no 0.
 "$PACER" train "${small[@]}" "${still[@]}" --accum 2 --tokens 5k --resume ramp/ckpt/latest --out kind >out 2>err ||
     fail "another kind of budget: $?"

@@ -138,13 +138,14 @@ typedef struct {
 } CheckRamp;
 
 /* Sessions begin at steps where a run was resumed. Tokens grow evenly within a session, or, in the
- * last one, by its ramp; what sessions before it did is not known then. */
+ * last one, by its ramp; what sessions before it did is not known then, nor where they had one. */
 typedef struct {
     const CheckRamp *ramp; /* of the last session, the first row where it begins */
     size_t ramp_rows;      /* 0: none */
     const double *starts;  /* ascending; where each session after the first begins */
     size_t sessions;       /* how many of them */
     Value per_step;        /* tokens of one step of the last session */
+    bool ramp_before;      /* a session before the last one had a ramp */
     /* Under way. */
     size_t session;
     bool anchored;

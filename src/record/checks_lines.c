@@ -41,7 +41,7 @@ static void enter_session(CheckLines *lines, double step)
 {
     while (lines->session < lines->sessions && lines->starts[lines->session] < step) {
         double start = lines->starts[lines->session++];
-        lines->anchored = lines->anchored && lines->slope.known;
+        lines->anchored = lines->anchored && lines->slope.known && !lines->ramp_before;
         if (lines->anchored) {
             lines->anchor_tokens += lines->slope.number * (start - lines->anchor_step);
             lines->anchor_step = start;
@@ -143,10 +143,10 @@ int check_lines_take(void *context, const cJSON *line, const char *where, long n
         return 0;
     }
     Value per_step = {0}; /* mean since the line before */
-    if (lines->ramp_rows == 0) {
+    if (lines->ramp_rows == 0 && (in_last_session(lines) || !lines->ramp_before)) {
         take_tokens(lines, step, tokens.number, number);
         per_step = lines->slope;
-    } else if (in_last_session(lines)) {
+    } else if (lines->ramp_rows > 0 && in_last_session(lines)) {
         per_step = take_ramp(lines, step, tokens.number, number);
     }
     if (ms.known && tok_s.known && per_step.known) {

@@ -34,7 +34,8 @@ typedef struct {
     Value per_step;   /* tokens of one step of one rank in the last session */
     CheckRamp *ramp;  /* of the last session */
     size_t ramp_rows;
-    double *starts; /* where the sessions after the first began, ascending */
+    bool ramp_before; /* a session before the last one had a ramp */
+    double *starts;   /* where the sessions after the first began, ascending */
     size_t sessions;
     const cJSON *stored;  /* in the file: the verdicts of the run itself; NULL: none */
     char started_from[8]; /* --init, as much of it as tells that there is one */
@@ -121,6 +122,14 @@ static void read_ramp(JsonReader *reader, const cJSON *tree, RunFile *run)
     }
     reader->code = inside.code;
     run->input.ramp = run->ramp_rows > 0;
+    const cJSON *leg, *change;
+    cJSON_ArrayForEach(leg, json_get(tree, "legs"))
+    {
+        cJSON_ArrayForEach(change, json_get(leg, "changed"))
+        {
+            run->ramp_before |= strcmp(json_text_or(change, "option", ""), "batch-ramp") == 0;
+        }
+    }
 }
 
 static void read_plan(JsonReader *reader, const cJSON *tree, CheckInput *input)
@@ -362,6 +371,7 @@ static int check_run(const char *dir, const char *path, RunFile *run, Checks *ch
         Value per_step = {run->per_step.known, run->per_step.number * (double)run->input.ranks};
         check_lines_begin(&lines, run->starts, run->sessions, per_step);
         check_lines_ramp(&lines, run->ramp, run->ramp_rows);
+        lines.ramp_before = run->ramp_before;
         code = lines_read(dir, check_lines_take, &lines, NULL);
     }
     if (code == 0) {
