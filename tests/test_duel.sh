@@ -61,6 +61,9 @@ grep -q 'the budgets differ: A trains on 768 tokens, B on 704' err || fail "uneq
 grep -q '"verdict":[[:space:]]*"worse"' worse.json || fail "worse.json: $(cat worse.json)"
 grep -q 'B is worse than A by' worse/report.md || fail "the report has no verdict"
 [[ $(done_runs worse) == 6 ]] || fail "$(done_runs worse) runs instead of 6"
+# Lengths of different kinds: of what is not given nothing is said.
+expect 0 'B: tokens 700: ' duel a.yaml 'tokens: 700' --dry-run
+grep -q '^A: steps [0-9]*: ' out || fail "a length that is not given is told: $(cat out)"
 sed 's/^steps: .*/flops: 1e8/' a.yaml >flops.yaml
 "$PACER" duel flops.yaml 'layers: 2' --min-pairs 2 --max-pairs 2 --out flops >out 2>err
 grep -q 'udgets differ' out err flops/report.md && fail "equal FLOP are called different budgets: $(cat out err)"

@@ -54,6 +54,12 @@ train --batch 3 --accum 2 --steps 6 --noise-scale --resume gains/ckpt/step-4 --o
 [[ $(of source noise_scale | wc -l) -le 2 && $(grep -o '"noise_gains":[^,]*' source/ckpt/latest/state.json) == *false ]] ||
     fail "sums of two sources are mixed"
 expect 2 "an update of one sequence has one gradient alone" train "${small[@]}" --batch 1 --noise-scale --out one
+expect 0 "the smallest updates of --batch-ramp 4@0,8@50% have one gradient alone" train "${small[@]}" --batch 4 \
+    --batch-ramp 4@0,8@50% --steps 4 --noise-scale --out ramp
+[[ $(of ramp noise_scale | wc -l) == 2 ]] || fail "a ramp has $(of ramp noise_scale | wc -l) updates with a noise scale"
+expect 0 "all updates of --batch-ramp 4@0 have" train "${small[@]}" --batch 4 --batch-ramp 4@0 --steps 2 --noise-scale --out never
+expect 0 'gradient noise scale' train "${small[@]/--quiet/--no-tensorboard}" --batch 2 --accum 2 --steps 1 --noise-scale --out first
+grep -q 'gradient noise scale [0-9.e+-]* sequences (' out err || fail "one update has no error: $(grep 'noise scale' out err)"
 
 # Two ranks with weights that stand still (rate 0): the norms of their own gradients are those that one
 # rank alone has, update by update, on the same sequences.

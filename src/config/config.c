@@ -292,3 +292,8 @@ const char *config_origin(const Config *cfg, const char *name, char text[CONFIG_
     }
     return text;
 }
+
+bool config_is_unset(const Option *option, const char *value)
+{
+    return option != NULL && (option->flags & OPTION_UNSET) != 0 && strcmp(value, "0") == 0;
+}

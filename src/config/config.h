@@ -342,6 +342,9 @@ typedef struct Option {
 const Option *config_options(void);
 const Option *config_find(const char *name); /* NULL if there is none */
 
+/* Whether the value says that the option is not given. option may be NULL. */
+bool config_is_unset(const Option *option, const char *value);
+
 void config_init(Config *cfg, Command command);   /* every option at its default */
 void config_free(Config *cfg);                    /* a no-op on a zeroed Config */
 void config_copy(Config *to, const Config *from); /* `to` is not initialised before */

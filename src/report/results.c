@@ -212,7 +212,7 @@ static void name_run(const Results *results, Result *result)
     Page text = {0};
     for (int i = 0; i < results->varying_count; i++) {
         const char *option = results->varying[i].option, *value = result_setting(result, option);
-        if (value != NULL) {
+        if (value != NULL && !config_is_unset(config_find(option), value)) {
             page_put(&text, "%s%s %s", text.size > 0 ? ", " : "", option,
                      value[0] != '\0' ? value : "none");
         }

@@ -73,7 +73,8 @@ static void find_differences(Recipe *recipe, const Config *a, const Config *b)
     RecipeAxis axis = {0};
     for (const Option *option = config_options(); option->name != NULL; option++) {
         bool given = (option->commands & 1u << COMMAND_TRAIN) != 0 &&
-                     (config_is_set(a, option->name) || config_is_set(b, option->name));
+                     (config_is_set(a, option->name) || config_is_set(b, option->name) ||
+                      (option->flags & OPTION_UNSET) != 0);
         char *of_a = config_value_text(a, option), *of_b = config_value_text(b, option);
         if (given && strcmp(of_a, of_b) != 0 && axis.count < SHOWN) {
             axis.options = mem_realloc(axis.options, (size_t)axis.count + 1, sizeof *axis.options);

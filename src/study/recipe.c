@@ -137,8 +137,11 @@ char *setting_label(const SettingList *list)
 {
     char *label = mem_strdup("");
     for (int i = 0; i < list->count; i++) {
-        const char *value = list->items[i].value;
-        char *longer = mem_format("%s%s%s %s", label, i > 0 ? ", " : "", list->items[i].option,
+        const char *value = list->items[i].value, *name = list->items[i].option;
+        if (config_is_unset(config_find(name), value)) {
+            continue;
+        }
+        char *longer = mem_format("%s%s%s %s", label, label[0] != '\0' ? ", " : "", name,
                                   value[0] != '\0' ? value : "none");
         free(label);
         label = longer;

@@ -227,12 +227,17 @@ static int diverged(Session *s)
     if (s->run.cfg->clip > 0) {
         snprintf(clip, sizeof clip, "a smaller --clip (now %g)", s->run.cfg->clip);
     }
+    char warm[48];
+    snprintf(warm, sizeof warm, "%g %% of the time", 100 * length_warm_share());
+    if (s->run.length.warmup >= 0) {
+        snprintf(warm, sizeof warm, "%lld steps", (long long)s->run.length.warmup);
+    }
     int64_t step = s->first_step + s->trainer.fetched;
     return err_set(
         ERR_FAILED,
         "the %s became %f at step %lld%s; no checkpoint was written since it happened. Try a lower "
-        "--lr (now %g), a longer --warmup (now %lld steps) or %s, and check the data",
-        what, value, (long long)step, where, s->run.cfg->lr, (long long)s->run.length.warmup, clip);
+        "--lr (now %g), a longer --warmup (now %s) or %s, and check the data",
+        what, isnan(value) ? NAN : value, (long long)step, where, s->run.cfg->lr, warm, clip);
 }
 
 static int stop_on_signal(Session *s, int signal)
@@ -440,6 +445,24 @@ static void tell_passes(const Session *s)
     }
 }
 
+/* Where a ramp has updates of one micro-step. */
+static void warn_of_unmeasured(const Session *s)
+{
+    const BatchRamp *ramp = &s->run.length.ramp;
+    bool any = false, all = true;
+    for (int i = 0; i < ramp->count; i++) {
+        bool single = ramp->at[i].accum * s->ranks == 1;
+        any = any || single;
+        all = all && single;
+    }
+    if (s->run.setup.noise == NOISE_PIECES && any) {
+        log_warn("--noise-scale: with --batch %lld %s updates of --batch-ramp %s have one gradient "
+                 "alone and are not measured; give a smaller --batch",
+                 (long long)s->run.setup.batch, all ? "all" : "the smallest",
+                 s->run.cfg->batch_ramp);
+    }
+}
+
 static void announce(const Session *s)
 {
     const Run *run = &s->run;
@@ -476,6 +499,7 @@ static void announce(const Session *s)
         log_info("%s", uncut);
     }
     tell_passes(s);
+    warn_of_unmeasured(s);
 }
 
 static void conclude(const Session *s)
@@ -501,11 +525,14 @@ static void conclude(const Session *s)
     }
     NoiseScale noise = session_noise(s);
     if (noise.scale.known) {
-        log_info("gradient noise scale%s %.3g +- %.2g sequences (%.3g tokens): updates above about "
-                 "that waste tokens",
+        char error[32] = "";
+        if (noise.error.known) {
+            snprintf(error, sizeof error, " +- %.2g", noise.error.number);
+        }
+        log_info("gradient noise scale%s %.3g%s sequences (%.3g tokens): updates above about that "
+                 "waste tokens",
                  s->run.setup.noise == NOISE_GAINS ? ", of the norms' gains alone," : "",
-                 noise.scale.number, noise.error.known ? noise.error.number : NAN,
-                 session_noise_tokens(s, noise).number);
+                 noise.scale.number, error, session_noise_tokens(s, noise).number);
     }
 }
 

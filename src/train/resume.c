@@ -136,8 +136,7 @@ void leg_changes_free(LegChanges *changes)
 /* Of an option of which 0 is no value. */
 static const char *given_as(const Option *option, const char *value)
 {
-    bool unset = (option->flags & OPTION_UNSET) != 0 && strcmp(value, "0") == 0;
-    return unset ? "not given" : value;
+    return config_is_unset(option, value) ? "not given" : value;
 }
 
 void leg_changes_say(const Run *run, const LegChanges *changes)
