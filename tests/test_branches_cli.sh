@@ -27,7 +27,7 @@ done
 grep -q 'At update 6 the largest batch without loss is 8 sequences, the largest tried' sweep/report.md ||
     fail "no verdict at update 6: $(grep 'At update' sweep/report.md)"
 
-grep -q '^1\. The largest batch that costs at most .* nats at equal tokens: [0-9]* sequences at update 3, 8 at update 6' sweep/report.md ||
+grep -q '^1\. The largest batch that costs at most .* nats at equal tokens: [0-9]* sequences.* at update 3, 8 (the largest tried) at update 6' sweep/report.md ||
     fail "not the first finding: $(grep '^1\. ' sweep/report.md)"
 
 # The trunk with its own seed, never left: 3 + 4 updates.
@@ -47,4 +47,19 @@ expect 2 "has no checkpoint of that update" train "${small[@]}" --branch-at 4 --
 expect 2 "minutes exclude each other" train "${small[@]}" --branch-at 3 --resume x --minutes 3 --out x
 sed '/^trunk/d' recipe.yaml >bad.yaml
 expect 2 "branch-at without a trunk" sweep bad.yaml --dry-run
+
+# What is wrong with branches is said before the trunk is trained.
+refused() { # EDIT MESSAGE
+    sed "$1" recipe.yaml >bad.yaml
+    expect 2 "$2" sweep bad.yaml --out bad
+    [[ ! -e bad ]] || fail "runs were made before '$2'"
+}
+refused 's/branch-at: \[3, 6\]/branch-at: [3, 5]/' 'branch-at 5: the trunk has 6 updates and keeps checkpoints of every 3'
+refused 's/branch-at: \[3, 6\]/branch-at: [3, 9]/' 'branch-at 9: the trunk has 6 updates'
+refused 's/, save-every: 3//' 'branch-at 3: the trunk has 6 updates and keeps checkpoints of the last one'
+refused 's/tokens: 512/steps: 4/' 'branches are compared at equal tokens, but "branch-at 3, accum 2" goes on for 512 and "branch-at 3, accum 4" for 1024'
+refused 's/tokens: 512/minutes: 1/' 'branch-at and minutes exclude each other'
+refused 's/trunk: {/trunk: {seed: 5, /' 'seed cannot change where a branch leaves its trunk'
+refused 's/- accum: \[2, 4\]/- d-model: [32, 64]/' 'd-model cannot change where a branch leaves its trunk'
+refused 's/tolerance: 0.5/tolerance: -0.5/' 'tolerance: nats of loss, from 0 on'
 exit $failed

@@ -273,13 +273,20 @@ static int show_plan(Experiment *experiment)
     return code;
 }
 
+/* What is done with the runs that come before those of the recipe. */
+typedef enum {
+    BEFORE_CHECK, /* nothing is shown or made: all of the recipe is checked before any of it runs */
+    BEFORE_SHOW,
+    BEFORE_MAKE,
+} Before;
+
 /* An experiment that comes before the recipe's own, in a folder of that one's. */
 typedef struct {
     const char *folder, *what, *kind, *planned;
     int (*check)(const Recipe *recipe);
     void (*make)(Recipe *recipe); /* turns the recipe into its own */
     int (*take)(const Experiment *experiment, Recipe *recipe);
-    bool whole; /* none of its runs may be missing */
+    bool whole; /* none of its runs may be missing; what is taken is known before they are made */
 } Forerunner;
 
 static const Forerunner probe_first = {
@@ -302,7 +309,7 @@ static const Forerunner trunk_first = {"trunk",
 
 /* Makes or shows its runs, if the recipe asks for any, and puts what was found into the recipe. */
 static int run_first(const Forerunner *first, bool asked, const Config *cfg, const char *path,
-                     const char *dir, Recipe *recipe)
+                     const char *dir, Before before, Recipe *recipe)
 {
     int code = first->check(recipe);
     if (code != 0 || !asked) {
@@ -316,18 +323,36 @@ static int run_first(const Forerunner *first, bool asked, const Config *cfg, con
         first->make(&own);
         code = plan_runs(&experiment, &own, folder, cfg->jobs);
     }
-    if (code == 0 && cfg->dry_run) {
+    if (code == 0 && before == BEFORE_SHOW) {
         puts(first->planned);
         code = show_plan(&experiment);
-    } else if (code == 0) {
+    } else if (code == 0 && before == BEFORE_MAKE) {
         log_info("%s first: %d %s in %s", first->what, experiment.count, first->kind, folder);
         code = make_runs(&experiment);
         code = code != 0 || !first->whole ? code : verdict(&experiment);
     }
-    code = code != 0 ? code : first->take(&experiment, recipe);
+    bool known = before != BEFORE_CHECK || first->whole;
+    code = code == 0 && known ? first->take(&experiment, recipe) : code;
     experiment_free(&experiment);
     free(folder);
     return code;
+}
+
+/* Takes the recipe. */
+static int prepare(const Config *cfg, const char *path, const char *dir, Before before,
+                   Recipe *recipe, Experiment *experiment)
+{
+    int code = run_first(&probe_first, recipe->probe.count > 0, cfg, path, dir, before, recipe);
+    code = code != 0
+               ? code
+               : run_first(&trunk_first, recipe->trunk.count > 0, cfg, path, dir, before, recipe);
+    if (code != 0) {
+        recipe_free(recipe);
+        return code;
+    }
+    code = plan_runs(experiment, recipe, dir, cfg->jobs);
+    return code == 0 && experiment->recipe.trunk_runs != NULL ? trunk_check_branches(experiment)
+                                                              : code;
 }
 
 static int sweep(const Config *cfg, const char *path)
@@ -341,14 +366,16 @@ static int sweep(const Config *cfg, const char *path)
     char *dir = cfg->out[0] != '\0'
                     ? mem_strdup(cfg->out)
                     : mem_format("experiments/%s%s", recipe.name, cfg->smoke ? "-smoke" : "");
-    code = run_first(&probe_first, recipe.probe.count > 0, cfg, path, dir, &recipe);
-    code =
-        code != 0 ? code : run_first(&trunk_first, recipe.trunk.count > 0, cfg, path, dir, &recipe);
-    if (code != 0) {
-        recipe_free(&recipe);
-    } else {
-        code = plan_runs(&experiment, &recipe, dir, cfg->jobs);
+    if (!cfg->dry_run && (recipe.probe.count > 0 || recipe.trunk.count > 0)) {
+        code = prepare(cfg, path, dir, BEFORE_CHECK, &recipe, &experiment);
+        experiment_free(&experiment);
+        code = code != 0 ? code : recipe_load(&recipe, path, cfg->smoke, check_metric);
+        if (code != 0) {
+            free(dir);
+            return code;
+        }
     }
+    code = prepare(cfg, path, dir, cfg->dry_run ? BEFORE_SHOW : BEFORE_MAKE, &recipe, &experiment);
     if (code == 0 && cfg->dry_run) {
         code = show_plan(&experiment);
     } else if (code == 0) {

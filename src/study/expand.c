@@ -87,7 +87,9 @@ static void free_run(ExperimentRun *run)
 static int combination_fault(const ExperimentRun *run, int code)
 {
     char *label = setting_label(&run->settings);
-    err_set(code, "%s (with %s)", err_message(), label);
+    if (label[0] != '\0') {
+        err_set(code, "%s (with %s)", err_message(), label);
+    }
     free(label);
     return code;
 }

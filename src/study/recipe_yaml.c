@@ -108,6 +108,15 @@ static int read_value(RecipeReader *reader, const RecipeKey *key, yaml_node_t *n
     return reader_real(reader, key, node, &value->number);
 }
 
+static int read_tolerance(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into)
+{
+    Value *value = into;
+    int code = read_value(reader, key, node, into);
+    return code != 0 || value->number >= 0
+               ? code
+               : reader_fault(reader, node, "%s: nats of loss, from 0 on", key->name);
+}
+
 /* One name or a list of them; none: no peers. */
 static int read_peers(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into)
 {
@@ -374,7 +383,7 @@ static const RecipeKey keys_of_recipe[] = {
     {.name = "lr-rule", .read = read_lr_rule},
     {.name = "lr-probe", .read = read_lr_probe, .at = offsetof(Recipe, probe)},
     {.name = "trunk", .read = read_base, .at = offsetof(Recipe, trunk)},
-    {.name = "tolerance", .read = read_value, .at = offsetof(Recipe, tolerance)},
+    {.name = "tolerance", .read = read_tolerance, .at = offsetof(Recipe, tolerance)},
     {.name = "peers", .read = read_peers, .at = offsetof(Recipe, peers)},
     {.name = "checkpoints",
      .read = reader_choice,
