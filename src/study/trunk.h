@@ -12,8 +12,8 @@ int recipe_check_trunk(const Recipe *recipe);
 /* Turns a recipe with a trunk into the recipe of the trunk. */
 void recipe_make_trunk(Recipe *recipe);
 
-/* Notes where the trunks are, for experiment_expand. ERR_INPUT where a branch would begin at an update
- * of which they keep no checkpoint. */
+/* Notes where the trunks are, for experiment_expand. ERR_INPUT where a branch would begin at an
+ * update of which they keep no checkpoint. */
 int trunk_take(const Experiment *trunk, Recipe *recipe);
 
 /* After the plan: 0, or ERR_INPUT unless branches of one point go on for equal tokens. */
