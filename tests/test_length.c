@@ -135,6 +135,10 @@ static void test_length__what_is_no_ramp_is_refused(void **state)
     REFUSED("ends before it comes to batch 8", "batch-ramp", "4@0,8@1M", "steps", "5");
     REFUSED("minutes are both given", "batch-ramp", "4@0,8@50%", "minutes", "5");
     REFUSED("both given", "steps", "5", "minutes", "5");
+    /* 100 micro-steps: of a last update of 20 a quarter is left. */
+    REFUSED("the run ends before it comes to batch 40", "flops", "700", "batch-ramp", "2@0,40@95%");
+    REFUSED("the run ends before it comes to batch 40", "epochs", "2", "batch-ramp", "2@0,40@95%");
+    assert_int_equal(LENGTH("flops", "700", "batch-ramp", "2@0,40@90%").total_steps, 91);
 }
 
 static void test_length__the_clock_moves_the_rate(void **state)

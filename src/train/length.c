@@ -122,7 +122,7 @@ static int lay_ramp(RunLength *length, const Config *cfg, LengthUnits units)
     ramp->count = 0;
     RampPhase phase = {0};
     bool over = false;
-    for (int i = 0; i < count && !over; i++) {
+    for (int i = 0; i < count; i++) {
         phase.accum = marks[i].sequences / (units.batch * cfg->ranks);
         double left = by_steps ? (double)(length->total_steps - phase.step)
                                : end.round((end.micro - (double)phase.micro) / (double)phase.accum);
@@ -133,11 +133,12 @@ static int lay_ramp(RunLength *length, const Config *cfg, LengthUnits units)
             updates = over ? left : fmax(mark, 0);
         }
         updates = phase.step == 0 && left < 1 ? 1 : fmax(updates, 0); /* a run has one at least */
-        if (over && i + 1 < count) {
+        bool never = i + 1 == count && updates < 1; /* the end is rounded to before it */
+        if (over || never) {
             return err_set(ERR_INPUT,
                            "--batch-ramp %s: the run ends before it comes to batch %lld; leave "
                            "that out, or train longer",
-                           cfg->batch_ramp, (long long)marks[i + 1].sequences);
+                           cfg->batch_ramp, (long long)marks[never ? i : i + 1].sequences);
         }
         code = check_updates(cfg, (double)phase.step + updates);
         if (code != 0) {
