@@ -84,6 +84,17 @@ for sizes in '--accum 2' '--batch-ramp 2@0,8@50%'; do
     done
 done
 
+# A budget of tokens is one of the whole run, whatever updates were before; a stop in between changes no bit.
+train --batch 8 --tokens 3800 --out budget
+for out in budget.on whole.on; do
+    train --batch 2 --tokens 4k --save-every 1 --keep 0 --resume budget --out $out
+done
+[[ $(of budget.on tokens | tail -1) == 4032 ]] || fail "--tokens 4000 made $(of budget.on tokens | tail -1)"
+cp -r "$(ls -d budget.on/ckpt/step-* | sort -t- -k2n | tail -2 | head -1)" budget.from
+train --batch 2 --tokens 4k --resume budget.from --out stopped-there
+same stopped-there whole.on || fail "a budget that is resumed twice differs"
+"$PACER" check stopped-there >out || fail "check of a budget over two sizes: $(grep -v pass out)"
+
 # --minutes: ends by itself at the floor's rate, keeps the time that it used, and goes on with more of it.
 train --batch 2 --accum 2 --minutes 0.005 --lr 1e-3 --min-lr 1e-4 --out minutes
 [[ $(of minutes lr | tail -1) == 0.0001 ]] || fail "--minutes ends at rate $(of minutes lr | tail -1)"

@@ -14,8 +14,10 @@
 
 #define SEQ 10
 
-/* Options of a run with two ranks and batch 1: a micro-step has 2 sequences, 20 tokens. */
-static RunLength length_of(const char *const *options, int expected)
+/* Options of a run with two ranks and batch 1: a micro-step has 2 sequences, 20 tokens. step > 0:
+ * it goes on after so many updates with so many tokens. */
+static RunLength resumed_length(const char *const *options, int expected, int64_t step,
+                                int64_t tokens)
 {
     Config cfg;
     config_init(&cfg, COMMAND_TRAIN);
@@ -31,12 +33,22 @@ static RunLength length_of(const char *const *options, int expected)
     if (code == 0) {
         LengthUnits units = {.batch = 1, .seq = SEQ, .tokens_per_epoch = 1010, .flops_micro = 7};
         code = length_count(&length, &cfg, units);
+        if (code == 0 && step > 0) {
+            code = length_resume(&length, &cfg, units, step, tokens);
+        }
     }
     config_free(&cfg);
     assert_int_equal(code, expected);
     return length;
 }
+
+static RunLength length_of(const char *const *options, int expected)
+{
+    return resumed_length(options, expected, 0, 0);
+}
 #define LENGTH(...) length_of((const char *const[]){__VA_ARGS__, NULL}, 0)
+#define RESUMED(step, tokens, ...) \
+    resumed_length((const char *const[]){__VA_ARGS__, NULL}, 0, step, tokens)
 #define REFUSED(text, ...)                                              \
     do {                                                                \
         length_of((const char *const[]){__VA_ARGS__, NULL}, ERR_INPUT); \
@@ -141,6 +153,41 @@ static void test_length__what_is_no_ramp_is_refused(void **state)
     assert_int_equal(LENGTH("flops", "700", "batch-ramp", "2@0,40@90%").total_steps, 91);
 }
 
+/* Updates were of another size before: the budget is what is left of it, and the rate follows the
+ * tokens. */
+static void test_length__a_budget_outlives_another_size(void **state)
+{
+    (void)state;
+    RunLength same = RESUMED(4, 400, "tokens", "2000", "accum", "5");
+    assert_true(same.total_steps == 20 && !same.by_micro);
+    RunLength a = RESUMED(2, 1010, "tokens", "2000", "accum", "5", "schedule", "linear", "warmup",
+                          "0", "min-lr", "0"); /* 50 of 100 micro-steps are done */
+    assert_int_equal(a.total_steps, 2 + 10);
+    assert_int_equal(ramp_tokens(&a.ramp, 12) - ramp_tokens(&a.ramp, 2), 1000);
+    assert_true(fabs(length_rate(&a, 2) - 0.01 * (1 - 54.0 / 99)) < 1e-15);
+    assert_true(length_rate(&a, 11) == 0);
+    RunLength again = RESUMED(7, 1510, "tokens", "2000", "accum", "5", "schedule", "linear",
+                              "warmup", "0", "min-lr", "0");
+    assert_true(again.total_steps == 12 && length_rate(&again, 8) == length_rate(&a, 8));
+    assert_int_equal(RESUMED(90, 1995, "tokens", "2000", "accum", "5").total_steps, 91);
+    assert_int_equal(RESUMED(90, 2000, "tokens", "2000", "accum", "5").total_steps, 90);
+    assert_int_equal(RESUMED(90, 2040, "tokens", "2000", "accum", "5").total_steps, 90);
+    assert_int_equal(RESUMED(3, 1000, "flops", "700", "accum", "4").total_steps, 3 + 13);
+    assert_int_equal(RESUMED(3, 1000, "epochs", "2", "accum", "4").total_steps, 3 + 12);
+    assert_int_equal(RESUMED(3, 1000, "steps", "30").total_steps, 30);
+    /* A ramp goes on where its tokens are: 20 tokens an update, from 1,600 on 40, the rate by its
+     * first size. */
+    RunLength b = RESUMED(3, 1500, "tokens", "2000", "batch-ramp", "2@0,4@80%", "ramp-lr", "linear",
+                          "schedule", "constant", "warmup", "0");
+    assert_int_equal(b.total_steps, 3 + 5 + 10);
+    assert_true(ramp_accum(&b.ramp, 7) == 1 && ramp_accum(&b.ramp, 8) == 2);
+    RunLength c = RESUMED(3, 1800, "tokens", "2000", "batch-ramp", "2@0,4@80%", "ramp-lr", "linear",
+                          "schedule", "constant", "warmup", "0");
+    assert_int_equal(c.total_steps, 3 + 5);
+    assert_true(fabs(length_rate(&c, 3) - 0.02) < 1e-15 && ramp_accum(&c.ramp, 3) == 2);
+    assert_int_equal(RESUMED(3, 2000, "tokens", "2000", "batch-ramp", "2@0,4@80%").total_steps, 3);
+}
+
 static void test_length__the_clock_moves_the_rate(void **state)
 {
     (void)state;
@@ -176,6 +223,7 @@ int main(void)
         cmocka_unit_test(test_length__ramps_by_tokens_follow_their_definition),
         cmocka_unit_test(test_length__ramps_by_steps_epochs_and_flops),
         cmocka_unit_test(test_length__what_is_no_ramp_is_refused),
+        cmocka_unit_test(test_length__a_budget_outlives_another_size),
         cmocka_unit_test(test_length__the_clock_moves_the_rate),
         cmocka_unit_test(test_length__no_run_has_more_updates_than_steps_takes),
     };

@@ -107,20 +107,22 @@ static double until_mark(const RunLength *length, const RampPhase *phase, const 
     return ceil((micro - (double)phase->micro) / (double)phase->accum * (1 - 1e-12));
 }
 
-/* Walks the marks. A phase that would have no update gives way to the next. */
-static int lay_ramp(RunLength *length, const Config *cfg, LengthUnits units)
+/* Walks the marks from update phase.step on. A phase that would have no update gives way to the
+ * next. */
+static int lay_ramp(RunLength *length, const Config *cfg, LengthUnits units, RampPhase phase)
 {
-    BatchRampMark marks[BATCH_RAMP_MOST];
+    BatchRampMark marks[BATCH_RAMP_MOST] = {
+        {.sequences = length->ramp.at[0].accum * units.batch * cfg->ranks}};
     BatchRamp *ramp = &length->ramp;
-    int count;
-    int code = batch_ramp_parse(cfg->batch_ramp, marks, &count);
+    int count = 1;
+    int code = cfg->batch_ramp[0] != '\0' ? batch_ramp_parse(cfg->batch_ramp, marks, &count) : 0;
     if (code != 0) {
         return err_wrap(code, "--batch-ramp");
     }
+    bool fresh = phase.step == 0;
     End end = {0, ceil};
     bool by_steps = !find_end(cfg, units, ramp->micro_tokens, &end);
     ramp->count = 0;
-    RampPhase phase = {0};
     bool over = false;
     for (int i = 0; i < count; i++) {
         phase.accum = marks[i].sequences / (units.batch * cfg->ranks);
@@ -134,7 +136,7 @@ static int lay_ramp(RunLength *length, const Config *cfg, LengthUnits units)
         }
         updates = phase.step == 0 && left < 1 ? 1 : fmax(updates, 0); /* a run has one at least */
         bool never = i + 1 == count && updates < 1; /* the end is rounded to before it */
-        if (over || never) {
+        if (fresh && (over || never)) {
             return err_set(ERR_INPUT,
                            "--batch-ramp %s: the run ends before it comes to batch %lld; leave "
                            "that out, or train longer",
@@ -150,6 +152,10 @@ static int lay_ramp(RunLength *length, const Config *cfg, LengthUnits units)
             phase.micro += (int64_t)updates * phase.accum;
         }
     }
+    if (ramp->count == 0) { /* nothing is left */
+        ramp->at[ramp->count++] = phase;
+    }
+    length->by_micro = ramp->count > 1 || !fresh;
     length->total_steps = phase.step;
     length->total_tokens = phase.micro * ramp->micro_tokens;
     return 0;
@@ -159,21 +165,18 @@ static int lay_ramp(RunLength *length, const Config *cfg, LengthUnits units)
 
 static void fill_schedule(RunLength *length, const Config *cfg)
 {
-    int64_t unit = 1, total = length->total_steps; /* of a warm-up's update, of the run */
-    if (length->seconds > 0) {
-        total = LENGTH_TICKS + 1;
-        length->warmup = cfg->warmup;
-    } else if (length->ramp.count > 1) {
-        unit = length->ramp.at[0].accum;
-        total = length->total_tokens / length->ramp.micro_tokens;
-        length->warmup = cfg->warmup >= 0 ? cfg->warmup : config_warmup(cfg, total) / unit;
-    } else {
-        length->warmup = config_warmup(cfg, total);
-    }
+    bool clock = length->seconds > 0;
+    int64_t unit = length->by_micro ? length->ramp.first : 1; /* of a warm-up's update */
+    int64_t total = clock              ? LENGTH_TICKS + 1
+                    : length->by_micro ? length->total_tokens / length->ramp.micro_tokens
+                                       : length->total_steps;
+    length->warmup = clock              ? cfg->warmup
+                     : cfg->warmup >= 0 ? cfg->warmup
+                                        : config_warmup(cfg, total) / unit;
     length->schedule = (Schedule){.kind = (ScheduleKind)cfg->schedule,
                                   .peak = cfg->lr,
                                   .floor = config_min_lr(cfg),
-                                  .warmup = length->seconds > 0 ? 0 : length->warmup * unit,
+                                  .warmup = clock ? 0 : length->warmup * unit,
                                   .total = total,
                                   .decay_fraction = cfg->wsd_decay};
 }
@@ -197,10 +200,11 @@ int length_count(RunLength *length, const Config *cfg, LengthUnits units)
         updates = (double)length->total_steps;
     }
     bool ramped = cfg->batch_ramp[0] != '\0';
-    int code = ramped ? lay_ramp(length, cfg, units) : check_updates(cfg, updates);
+    int code = ramped ? lay_ramp(length, cfg, units, (RampPhase){0}) : check_updates(cfg, updates);
     if (code != 0) {
         return code;
     }
+    ramp->first = ramp->at[0].accum;
     if (!ramped && length->seconds == 0) {
         double tokens = (double)length->total_steps * (double)update;
         length->total_tokens = tokens < 9e18 ? length->total_steps * update : INT64_MAX;
@@ -214,12 +218,29 @@ int length_count(RunLength *length, const Config *cfg, LengthUnits units)
     return 0;
 }
 
+int length_resume(RunLength *length, const Config *cfg, LengthUnits units, int64_t step,
+                  int64_t tokens)
+{
+    End end;
+    int64_t micro = length->ramp.micro_tokens;
+    if (length->seconds > 0 || cfg->branch_at > 0 || !find_end(cfg, units, micro, &end) ||
+        ramp_tokens(&length->ramp, step) == tokens) {
+        return 0;
+    }
+    RampPhase phase = {.step = step, .micro = tokens / micro};
+    int code = lay_ramp(length, cfg, units, phase);
+    if (code == 0) {
+        fill_schedule(length, cfg);
+    }
+    return code;
+}
+
 /* --- the rate --- */
 
 /* What a batch of so many times the first one's size multiplies the rate by. */
 static double boost(const BatchRamp *ramp, int64_t accum)
 {
-    double times = (double)accum / (double)ramp->at[0].accum;
+    double times = (double)accum / (double)ramp->first;
     return ramp->rule == RAMP_SQRT ? sqrt(times) : ramp->rule == RAMP_LINEAR ? times : 1;
 }
 
@@ -227,7 +248,7 @@ double length_rate(const RunLength *length, int64_t step)
 {
     const BatchRamp *ramp = &length->ramp;
     PACER_ASSERT(length->seconds == 0, "the clock says the rate");
-    if (ramp->count == 1) {
+    if (!length->by_micro) {
         return schedule_rate(&length->schedule, step);
     }
     /* The last micro-step of the update, so that the last update has the floor. */

@@ -18,6 +18,7 @@ typedef struct {
 typedef struct {
     RampPhase at[BATCH_RAMP_MOST]; /* the first at update 0 */
     int count;                     /* 1: all updates are alike */
+    int64_t first;                 /* accum of update 0, which the rate is of */
     RampRule rule;
     int64_t micro_tokens; /* of one micro-step of all ranks */
 } BatchRamp;
@@ -42,11 +43,17 @@ typedef struct {
     int64_t warmup;       /* updates of the first size; -1: a part of the time */
     double seconds;       /* --minutes; 0: not by the clock */
     BatchRamp ramp;
-    Schedule schedule; /* over updates; with a ramp over micro-steps, by the clock over ticks */
+    bool by_micro;     /* updates of the run differ in size */
+    Schedule schedule; /* over updates; by_micro over micro-steps, by the clock over ticks */
 } RunLength;
 
 /* ERR_INPUT names the option at fault. */
 int length_count(RunLength *length, const Config *cfg, LengthUnits units);
+
+/* Plans anew what is left after `step` updates with `tokens` in all, where they were of other sizes
+ * than planned: a budget of tokens, epochs or FLOP stays what it is. */
+int length_resume(RunLength *length, const Config *cfg, LengthUnits units, int64_t step,
+                  int64_t tokens);
 
 /* The rate of update `step`; not by the clock. */
 double length_rate(const RunLength *length, int64_t step);

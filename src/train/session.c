@@ -212,6 +212,7 @@ static int start_state(Session *s)
         s->state.data_digest = dataset_digest(&s->run.data); /* an older checkpoint has none */
         s->first_step = s->trainer.step = s->state.step;
         s->first_tokens = s->state.tokens;
+        code = run_resume_length(&s->run, s->first_step, s->first_tokens);
         if (s->run.length.seconds > 0 && s->state.clock_seconds >= s->run.length.seconds) {
             s->run.total_steps = s->first_step; /* all of the time is used */
         }

@@ -424,6 +424,23 @@ static void plan_ramp(Run *run)
     }
 }
 
+static LengthUnits units_of(const Run *run)
+{
+    const TrainerSetup *s = &run->setup;
+    double tokens = (double)s->batch * (double)s->seq;
+    return (LengthUnits){.batch = s->batch,
+                         .seq = s->seq,
+                         .tokens_per_epoch = run->tokens_per_epoch,
+                         .flops_micro = run->flops_token * tokens * (double)run->cfg->ranks};
+}
+
+int run_resume_length(Run *run, int64_t step, int64_t tokens)
+{
+    int code = length_resume(&run->length, run->cfg, units_of(run), step, tokens);
+    run->total_steps = run->length.total_steps;
+    return code;
+}
+
 /* What the run takes, and how long it is. */
 static int plan_length(Run *run)
 {
@@ -436,13 +453,8 @@ static int plan_length(Run *run)
                        (long long)s->spec.layers, (long long)s->spec.width, (long long)s->spec.ffn,
                        (long long)s->batch, (long long)s->seq);
     }
-    double tokens = (double)s->batch * (double)s->seq;
-    run->flops_token = trainer_model_flops(s, run->backend) / tokens;
-    LengthUnits units = {.batch = s->batch,
-                         .seq = s->seq,
-                         .tokens_per_epoch = run->tokens_per_epoch,
-                         .flops_micro = run->flops_token * tokens * (double)run->cfg->ranks};
-    int code = length_count(&run->length, run->cfg, units);
+    run->flops_token = trainer_model_flops(s, run->backend) / ((double)s->batch * (double)s->seq);
+    int code = length_count(&run->length, run->cfg, units_of(run));
     run->total_steps = run->length.total_steps;
     if (code == 0 && run->length.ramp.count > 1 && s->dtype == DT_E4M3) {
         code = err_set(ERR_INPUT,

@@ -55,6 +55,9 @@ typedef enum { DATA_REQUIRED, DATA_OPTIONAL } DataNeed;
 /* comm may be NULL: one rank, or as many as cfg says where nothing is run. ERR_INPUT names the
  * option at fault. On failure *run needs no closing. */
 int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need);
+
+/* Of a run that goes on after `step` updates: see length_resume. */
+int run_resume_length(Run *run, int64_t step, int64_t tokens);
 void run_close(Run *run); /* a no-op on a zeroed run */
 
 /* The same run with other options, whose model and data are the same: on the device and data of
