@@ -34,6 +34,9 @@ tiny=(--model tiny --layers 2 --d-model 32 --heads 2 --ffn 48 --context 32 --seq
 expect 0 "larger updates waste tokens" plan "${tiny[@]}" --recommend --attention flash --recompute none --noise-from noise
 batch=$(sed -n 's/^pacer train.*--batch \([0-9]*\).*/\1/p' out)
 ((batch >= 1 && (batch == 1 || batch * 32 <= most))) || fail "--noise-from: batch $batch for a noise scale of $most tokens"
+mkdir tight
+sed 's/"noise_tokens":[^,]*/"noise_tokens": 20/' noise/run.json >tight/run.json
+expect 0 "is the largest up to the noise scale" plan "${tiny[@]}" --recommend --attention flash --recompute none --noise-from tight
 expect 2 "the run has no noise scale" plan "${tiny[@]}" --recommend --noise-from plain
 expect 2 "goes with --recommend" plan "${tiny[@]}" --noise-from noise
 

@@ -297,9 +297,11 @@ static int print_recommendation(Search *search, const Recommendation *r, bool pr
                    "want another, which a short sweep over lr finds.\n",
                    cfg->lr, cfg->model);
         }
-        if (cfg->global_batch == 0) {
-            puts("The number of sequences per update is the least that is fast here; what it does "
-                 "to the loss, recipes/batch-sweep.yaml measures.");
+        bool limited = cfg->noise_from[0] != '\0' && best->batch == search->limits->largest;
+        if (cfg->global_batch == 0 && search->limits->batch == 0) {
+            printf("The number of sequences per update is the %s; what it does to the loss, "
+                   "recipes/batch-sweep.yaml measures.\n",
+                   limited ? "largest up to the noise scale" : "least that is fast here");
         }
         run_close(&run);
     }
