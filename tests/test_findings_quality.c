@@ -100,6 +100,20 @@ static void test_findings_quality__best_learning_rates(void **state)
     expect_finding(&one, FINDING_CAUTION, "1 of 1 best learning rates lies at the edge",
                    "widen the axis");
     findings_case_end(&one);
+    findings_case_start(&one, "{\"axes\": [[\"d-model\"], [\"lr\"]]}");
+    for (int i = 0; i < 20; i++) {
+        char settings[64];
+        snprintf(settings, sizeof settings, "{\"d-model\": \"%d\", \"lr\": \"0.%d\"}",
+                 32 * (1 + i / 2), 1 + i % 2);
+        planted_run(&one.experiment, &(PlantedRun){.configuration = i,
+                                                   .settings = settings,
+                                                   .tokens = 1000,
+                                                   .training_s = 10,
+                                                   .val_loss = 2 + i % 2});
+    }
+    findings_case_conclude(&one);
+    expect_finding(&one, FINDING_RESULT, "0.1 (d-model 256), and 2 more.", "d-model 320, lr 0.1:");
+    findings_case_end(&one);
 }
 
 static void test_findings_quality__updates_of_equal_tokens_are_one_batch_size(void **state)

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#define LISTED 8        /* rates in the sentence; all of them are in its numbers */
 #define FEW_UPDATES 100 /* of a probe */
 
 /* --- of an axis --- */
@@ -64,8 +65,10 @@ void rule_best_rates(const Results *results, Findings *findings)
         if (rate.next < 0) {
             continue;
         }
-        page_put(&text, "%s%.3g", told > 0 ? ", " : "", rate.rate);
-        if (series->where[0] != '\0') {
+        if (told < LISTED) {
+            page_put(&text, "%s%.3g", told > 0 ? ", " : "", rate.rate);
+        }
+        if (told < LISTED && series->where[0] != '\0') {
             page_put(&text, " (%s)", findings_name(results, rate.best, series->axis).text);
         }
         put_rate(&evidence, results, &rate);
@@ -74,7 +77,11 @@ void rule_best_rates(const Results *results, Findings *findings)
     }
     if (told > 0) {
         Finding *finding = findings_add(findings, FINDING_RESULT, RANK_QUALITY);
-        page_put(&finding->text, "Of the learning rates tried the best is %s.", text.text);
+        page_put(&finding->text, "Of the learning rates tried the best is %s", text.text);
+        if (told > LISTED) {
+            page_put(&finding->text, ", and %d more", told - LISTED);
+        }
+        page_put(&finding->text, ".");
         page_put(&finding->evidence, "%s", evidence.text);
     }
     if (edges > 0) {
