@@ -232,11 +232,6 @@ bool normalizer_composes(const Normalizer *normalizer)
     return has_kind(normalizer, NORMALIZE_NFC, NORMALIZE_NFKD);
 }
 
-bool normalizer_prepends(const Normalizer *normalizer)
-{
-    return has_kind(normalizer, NORMALIZE_PREPEND, NORMALIZE_PREPEND);
-}
-
 /* What Replace leaves may be part of a later form's characters, so forms come first. What is
  * prepended must be no part of what a later Replace looks for. */
 bool normalizer_is_local(const Normalizer *normalizer)

@@ -42,7 +42,6 @@ const uint8_t *normalizer_run(const Normalizer *normalizer, NormalizeRoom *room,
                               const uint8_t *text, size_t *size, bool opens);
 
 bool normalizer_composes(const Normalizer *normalizer); /* has NFC or its like */
-bool normalizer_prepends(const Normalizer *normalizer);
 /* Whether all else it does looks at one character at a time. */
 bool normalizer_is_local(const Normalizer *normalizer);
 /* True when no text has `text` in it any more. */

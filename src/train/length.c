@@ -35,15 +35,6 @@ int64_t ramp_tokens(const BatchRamp *ramp, int64_t step)
     return ramp_micro(ramp, step) * ramp->micro_tokens;
 }
 
-int64_t ramp_largest(const BatchRamp *ramp)
-{
-    int64_t most = 0;
-    for (int i = 0; i < ramp->count; i++) {
-        most = ramp->at[i].accum > most ? ramp->at[i].accum : most;
-    }
-    return most;
-}
-
 /* --- how many --- */
 
 /* The end of a run in micro-steps, and how a last update that does not fit is rounded. */

@@ -25,7 +25,6 @@ typedef struct {
 
 int64_t ramp_accum(const BatchRamp *ramp, int64_t step);  /* of update `step`, from 0 */
 int64_t ramp_tokens(const BatchRamp *ramp, int64_t step); /* of all updates before it */
-int64_t ramp_largest(const BatchRamp *ramp);              /* accum */
 
 /* What a length is counted by. */
 typedef struct {
