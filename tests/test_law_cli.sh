@@ -79,7 +79,7 @@ YAML
 ends '3, 4, 5' >law.yaml
 for _ in first second; do
     expect 1 'dial 6, steps 114 is not made: the minimum is not inside the grid at 3.6e+09 FLOP (the least size is best)' sweep law.yaml --out ends
-    grep -q 'no prediction is registered. Give the law smaller dials' err || fail "not said what to do: $(cat err)"
+    grep -q 'give the law smaller dials' err || fail "not said what to do: $(cat err)"
     [[ ! -e ends/prediction.json && $(ls -d ends/runs/*/ | wc -l) == 9 ]] || fail "registered all the same: $(ls ends ends/runs)"
 done
 grep -q 'run 1/' err && fail "runs of a law are made again: $(cat err)"
@@ -92,6 +92,6 @@ expect 0 'dial 6, steps 114: predicted at' sweep law.yaml --out ends
 # A law that tells: the size for its greatest budget, from records on an H200.
 cp -r "$(dirname "${BASH_SOURCE[0]}")/../docs/results/scaling-law-h200" told
 expect 0 '' report told
-grep -q '^2\. For 2.4e+16 FLOP train 1.5[0-9]e+07 parameters (95 % interval 9.*e+06 to 2.*e+07) on 3.*e+08 tokens\.' told/report.md ||
+grep -q '^2\. For 2.4e+16 FLOP train 15\.[0-9]* M parameters (95 % interval 9\..* M to 2.* M) on 3.* M tokens\.' told/report.md ||
     fail "not the second finding: $(grep '^[12]\. ' told/report.md)"
 exit $failed

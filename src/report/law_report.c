@@ -144,14 +144,13 @@ static char *open_budgets(const Results *results)
     {
         note_open_budget(results, budget->valuedouble, &page);
     }
-    char *text = page.size > 0
-                     ? mem_format("the minimum is not inside the grid at %s; no prediction is "
-                                  "registered. Give the law %s",
-                                  page.text,
-                                  strstr(page.text, "least") != NULL
-                                      ? "smaller dials (or a smaller head-dim), or larger budgets"
-                                      : "larger dials, or smaller budgets")
-                     : NULL;
+    char *text =
+        page.size > 0
+            ? mem_format("the minimum is not inside the grid at %s; give the law %s", page.text,
+                         strstr(page.text, "least") != NULL
+                             ? "smaller dials (or a smaller head-dim), or larger budgets"
+                             : "larger dials, or smaller budgets")
+            : NULL;
     page_free(&page);
     return text;
 }
@@ -211,8 +210,7 @@ int law_register(const Results *results, const LawTarget *target, bool *register
     if (code == 0 && tree == NULL && problem == NULL && !has_interval(f, target)) {
         problem =
             mem_strdup("the runs of single budgets cannot be left out, so nothing says how far "
-                       "the law can be trusted; no prediction is registered. Give the law "
-                       "more budgets, dials or repeats");
+                       "the law can be trusted; give the law more budgets, dials or repeats");
     }
     if (code == 0 && tree == NULL && problem == NULL) {
         tree = prediction_json(f, target);
@@ -249,6 +247,14 @@ static void add_estimate(Table *table, const char *format, LawEstimate estimate)
     }
 }
 
+static void add_counts(Table *table, LawEstimate estimate)
+{
+    double values[] = {estimate.value, estimate.low, estimate.high};
+    for (int i = 0; i < 3; i++) {
+        table_add_text(table, isfinite(values[i]) ? unit_format(UNIT_COUNT, values[i]).text : "-");
+    }
+}
+
 static void terms_table(const Fitted *f, Table *table)
 {
     table_begin(table, mem_strdup("Scaling law"),
@@ -275,8 +281,8 @@ static void add_size(const Fitted *f, double flops, Table *table)
 {
     LawEstimate loss, size = law_best_size(&f->fit, flops, &loss);
     table_add_cell(table, mem_format("%.3g", flops));
-    add_estimate(table, "%.3g", size);
-    table_add_cell(table, mem_format("%.3g", law_tokens(&f->fit, size.value, flops)));
+    add_counts(table, size);
+    table_add_text(table, unit_format(UNIT_COUNT, law_tokens(&f->fit, size.value, flops)).text);
     table_add_cell(table, mem_format("%.4f", loss.value));
 }
 
@@ -293,10 +299,10 @@ static void sizes_table(const Results *results, const Fitted *f, Table *table)
     if (largest > 0) {
         add_size(f, largest, table);
     }
-    table_add_note(table,
-                   mem_format("Sizes of %.3g to %.3g parameters were tried; what lies outside "
-                              "is an extrapolation.",
-                              f->fit.sizes[0], f->fit.sizes[1]));
+    table_add_note(table, mem_format("Sizes of %s to %s parameters were tried; what lies outside "
+                                     "is an extrapolation.",
+                                     unit_format(UNIT_COUNT, f->fit.sizes[0]).text,
+                                     unit_format(UNIT_COUNT, f->fit.sizes[1]).text));
 }
 
 static cJSON *load_prediction(const Results *results)
@@ -331,8 +337,8 @@ static void prediction_table(const Results *results, const Fitted *f, const cJSO
     double came = what_came(results);
     LawEstimate loss = {json_number(tree, "loss.value"), json_number(tree, "loss.low"),
                         json_number(tree, "loss.high")};
-    table_add_cell(table, mem_format("%.0f", json_number(tree, "parameters")));
-    table_add_cell(table, mem_format("%.0f", json_number(tree, "tokens")));
+    table_add_text(table, unit_format(UNIT_COUNT, json_number(tree, "parameters")).text);
+    table_add_text(table, unit_format(UNIT_COUNT, json_number(tree, "tokens")).text);
     add_estimate(table, "%.4f", loss);
     table_add_cell(table, isnan(came) ? mem_strdup("-") : mem_format("%.4f", came));
     table_add_note(table,
@@ -404,13 +410,15 @@ static void find_size(const Results *results, Findings *findings)
         bool beyond = size.value < f->fit.sizes[0] || size.value > f->fit.sizes[1];
         Finding *finding = findings_add(findings, FINDING_RESULT, RANK_ANSWER);
         page_put(&finding->text,
-                 "For %.3g FLOP train %.3g parameters (95 %% interval %.3g to %.3g) on %.3g "
-                 "tokens%s.",
-                 flops, size.value, size.low, size.high, law_tokens(&f->fit, size.value, flops),
+                 "For %.3g FLOP train %s parameters (95 %% interval %s to %s) on %s tokens%s.",
+                 flops, unit_format(UNIT_COUNT, size.value).text,
+                 unit_format(UNIT_COUNT, size.low).text, unit_format(UNIT_COUNT, size.high).text,
+                 unit_format(UNIT_COUNT, law_tokens(&f->fit, size.value, flops)).text,
                  beyond ? ", an extrapolation" : "");
         page_put(&finding->evidence,
-                 "the law of %d runs of %.3g to %.3g parameters; it gives %.4f nats there",
-                 f->count, f->fit.sizes[0], f->fit.sizes[1], loss.value);
+                 "the law of %d runs of %s to %s parameters; it gives %.4f nats there", f->count,
+                 unit_format(UNIT_COUNT, f->fit.sizes[0]).text,
+                 unit_format(UNIT_COUNT, f->fit.sizes[1]).text, loss.value);
     }
     free(open);
     free(problem);
