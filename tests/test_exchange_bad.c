@@ -78,6 +78,8 @@ static void test_exchange_bad__config_refuses_what_is_not_computed(void **state)
          "\"sliding_attention\":{\"partial_rotary_factor\":0.5}}",
          "partial_rotary_factor"},
         {"hf_gemma3", "rope_parameters", "{\"rope_theta\":77.0}", "rope_parameters"},
+        {"hf_gemma3", "rope_scaling", "{\"type\":\"linear\",\"factor\":8}",
+         "name it \"rope_type\""},
         {"hf_qwen2", "rope_parameters",
          "{\"full_attention\":{\"rope_theta\":33.0},\"sliding_attention\":{\"rope_theta\":44.0}}",
          "\"rope_parameters\" differ"},

@@ -316,6 +316,12 @@ static void read_rope(Reader *r, const Family *family, ModelSpec *s)
                               : "differ among layers, which pacer's models of this type do not "
                                 "compute");
     }
+    if (two && member(r, older, "type") != NULL && member(r, older, "rope_type") == NULL) {
+        r->code = err_set(ERR_INPUT,
+                          "\"type\" in \"rope_scaling\" is read by some versions of transformers "
+                          "and not by others: name it \"rope_type\" if positions are scaled, or "
+                          "leave \"rope_scaling\" out");
+    }
     if (two) {
         s->rope_local_base = real(r, r->root, "rope_local_base_freq", s->rope_local_base, 1e12);
         rope = read_local_rope(r, rope, s);
