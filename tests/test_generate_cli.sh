@@ -37,6 +37,10 @@ for name in path model parameters step prompt prompt_tokens settings samples rea
     field three.json "$name" >/dev/null || fail "JSON has no $name"
 done
 
+# A file that cannot be written is known before the work, also by root.
+expect 2 'cannot write' generate run --prompt 'Once upon' --json /proc/text.json
+grep -q 'tokens in' err && fail "--json was tried after the text"
+
 # A stop that was in the text, also one with a line break in it, ends the text before it.
 text=$(head -c 200 cached | tr -d '\0')
 stop=${text:4:2}

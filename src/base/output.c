@@ -67,6 +67,12 @@ int output_check(const char *path)
     char *folder = io_parent(path);
     int code = access(folder, W_OK | X_OK) != 0 ? io_error(path, "write") : 0;
     free(folder);
+    /* To root every folder is writable, also one that takes no files. */
+    IoWriter *writer = NULL;
+    code = code != 0 ? code : io_replace_open(path, &writer);
+    if (writer != NULL) {
+        io_writer_abandon(writer);
+    }
     return code;
 }
 
