@@ -43,6 +43,7 @@ expect 2 'cannot read' data prepare --out none absent
 expect 2 'tok.json' data prepare --out none --tokenizer tok.json text
 : >empty
 expect 2 'no text in the files' data prepare --out none empty
+[[ ! -e none ]] || fail "a refused preparation left its folder"
 expect 0 'empty: no text in it' data prepare --out with-empty empty text
 same plain with-empty
 mkdir mine && echo precious >mine/file

@@ -102,6 +102,9 @@ static int check_content(OutFolder *folder)
 
 static void release(OutFolder *folder)
 {
+    if (folder->fresh) {
+        rmdir(folder->path); /* nothing came of it; with anything in it, it stays */
+    }
     if (folder->lock >= 0) {
         close(folder->lock);
     }
@@ -117,6 +120,7 @@ int out_folder_open(OutFolder *folder, const char *path)
     if (io_exists(path) && !io_is_folder(path)) {
         return err_set(ERR_INPUT, "%s: is a file; --out names the folder for a dataset", path);
     }
+    folder->fresh = !io_exists(path);
     int code = io_make_folders(path);
     if (code != 0) {
         return code;

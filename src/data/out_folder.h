@@ -17,6 +17,7 @@
 typedef struct {
     char *path;
     int lock;          /* the folder, held with flock */
+    bool fresh;        /* it was not there */
     bool unsure;       /* a commit failed: the disk has the old manifest or the new one */
     Manifest manifest; /* of the dataset that is there now; no shards: none */
     regex_t own_names; /* of files that a preparation makes */
@@ -27,7 +28,8 @@ int out_folder_open(OutFolder *folder, const char *path);
 /* The folder now is this dataset. Takes the manifest's content on success. */
 int out_folder_commit(OutFolder *folder, Manifest *manifest);
 
-/* Removes files of pacer's that the folder's dataset does not list, and unlocks. After a commit
+/* Removes files of pacer's that the folder's dataset does not list, and the folder itself where it
+ * was not there before and is empty; unlocks. After a commit
  * that failed, the files of both datasets stay, for the next preparation to sweep. No-op on a
  * zeroed folder. */
 void out_folder_close(OutFolder *folder);
