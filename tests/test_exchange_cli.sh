@@ -125,7 +125,8 @@ grep -q '"ffn":[[:space:]]*48' dims-run/run.json || fail "run.json does not have
 cp -r sharded gone
 "$PACER" "${train[@]}" "${model[@]}" --steps 1 --init gone --out went || fail "train ended with $?"
 rm -r gone
-"$PACER" "${train[@]}" "${model[@]}" --steps 2 --init gone --out went || fail "train ended with $?"
+"$PACER" "${train[@]}" "${model[@]}" --steps 2 --init gone --out went 2>err || fail "train ended with $?"
+grep -q 'Going on' err && fail "dimensions that are the same are told as changes"
 expect 2 '--init' "${train[@]}" --steps 1 --init gone --out never
 
 # A byte that was changed is noticed.

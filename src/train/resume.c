@@ -143,6 +143,9 @@ void leg_changes_say(const Run *run, const LegChanges *changes)
 {
     for (size_t i = 0; i < changes->count; i++) {
         const ConfigChange *change = &changes->rows[i];
+        if (spec_field_of(change->option->name) != NULL) {
+            continue; /* the same dimension, written otherwise: another is refused */
+        }
         char place[CONFIG_ORIGIN_SIZE], before[CONFIG_ORIGIN_SIZE];
         config_origin(&run->settled, change->option->name, place);
         config_origin(run->cfg, change->option->name, before);
