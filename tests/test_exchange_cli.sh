@@ -97,6 +97,11 @@ grep -q '"bfloat16"' low/config.json || fail "no bfloat16 in config.json"
 expect 2 "no optimizer state" "${train[@]}" "${model[@]}" --steps 2 --resume imported --out z
 expect 2 "give --ffn 48" "${train[@]}" "${model[@]/48/64}" --steps 1 --init hf --out z
 expect 2 "give --model gpt2-124m" "${train[@]}" --model tiny --steps 1 --init hf --out z
+# Another preset of the same kind is not taken either, and the record would name it.
+expect 2 "its layers is 1, --model gpt2-350m makes it 24: leave --model out" "${train[@]}" \
+    --model gpt2-350m --steps 1 --init hf --out z
+"$PACER" "${train[@]}" "${model[@]/gpt2-124m/gpt2-350m}" --steps 1 --init hf --out named >out 2>err ||
+    fail "--model of another preset, every size of which is given"
 # The first loss of a run that starts from the weights is what they are worth, and is the same from every form of them.
 first_loss() { sed -n '1s/.*"loss":\([0-9.]*\).*/\1/p' "$1/metrics.jsonl"; }
 for from in run sharded; do

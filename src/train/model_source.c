@@ -177,6 +177,66 @@ static int compare(const char *path, const ModelSpec *theirs, const ModelSpec *o
     return 0;
 }
 
+/* --model and --dial may ask for another model than --init's, which would not be taken: the first
+ * field in which they do, of those that no option gives. The context counts only where positions
+ * are parameters. */
+static int compare_asked(const Config *cfg, const ModelSpec *model)
+{
+    bool other = config_is_set(cfg, "model") && strcmp(cfg->model, model->name) != 0;
+    SpecOverrides asked = cfg->fields;
+    asked.head_dim = asked.head_dim != 0 || other ? asked.head_dim : model->head_dim;
+    spec_dial(cfg->model, cfg->dial, &asked);
+    ModelSpec preset;
+    if (other && spec_resolve(cfg->model, &asked, model->vocab, &preset) != 0) {
+        return 0; /* of no model: setup_spec says so */
+    }
+    for (const SpecField *field = spec_fields; field->name != NULL; field++) {
+        bool counts = field->option && spec_has(model, field) && !config_is_set(cfg, field->name) &&
+                      (strcmp(field->name, "context") != 0 || model->learned_positions);
+        double there = spec_value(model, field);
+        double dial = counts ? spec_override(&asked, field) : NAN;
+        double here = counts && other ? spec_value(&preset, field) : dial;
+        if (!isnan(here) && here != there) {
+            char then[SPEC_TEXT_SIZE], now[SPEC_TEXT_SIZE], name[64];
+            snprintf(name, sizeof name, "--dial %lld", (long long)cfg->dial);
+            if (isnan(dial)) {
+                snprintf(name, sizeof name, "--model %.50s", cfg->model);
+            }
+            return err_set(ERR_INPUT, "--init %s: its %s is %s, %s makes it %s: leave %.*s out",
+                           cfg->init, field->name, spec_text(field, there, then), name,
+                           spec_text(field, here, now), (int)strcspn(name, " "), name);
+        }
+    }
+    return 0;
+}
+
+int initial_dimensions(Config *cfg)
+{
+    ModelSource source;
+    int code = model_source_describe(&source, cfg->init);
+    if (code != 0) {
+        return io_is_folder(cfg->init) ? err_wrap(code, "--init") : 0;
+    }
+    const ModelSpec *given = config_is_set(cfg, "model") ? spec_find(cfg->model) : NULL;
+    if (given != NULL && given->names != source.spec.names) {
+        model_source_close(&source);
+        return 0; /* of another kind: initial_weights says so */
+    }
+    if (!config_is_set(cfg, "model")) {
+        config_settle(cfg, "model", source.spec.name);
+    }
+    code = compare_asked(cfg, &source.spec);
+    for (const SpecField *field = spec_fields; code == 0 && field->name != NULL; field++) {
+        char text[SPEC_TEXT_SIZE];
+        if (field->option && spec_has(&source.spec, field) && !config_is_set(cfg, field->name)) {
+            config_settle(cfg, field->name,
+                          spec_text(field, spec_value(&source.spec, field), text));
+        }
+    }
+    model_source_close(&source);
+    return code;
+}
+
 static void write_row(void *trainer, const Param *row, float *values)
 {
     trainer_write_state(trainer, STATE_PARAMS, row->offset, row->count, values);

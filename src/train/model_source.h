@@ -37,6 +37,11 @@ typedef void ModelRowTake(void *user, const Param *row, float *values);
 int model_source_rows(const ModelSource *source, const ParamTable *table, ModelRowTake *take,
                       void *user);
 
+/* What --init's model has, where the options leave it open. A given one stays, and is compared with
+ * the model when its weights are taken. A folder that is gone is no error here: a run that has
+ * checkpoints of its own goes on from them. */
+int initial_dimensions(Config *cfg);
+
 /* The first weights of a run (--init): fills the master weights, which are f32, from what `path`
  * means; moments stay as they are. The model must have the dimensions of the trainer's: else
  * ERR_INPUT names the first that differs and the option to give. */

@@ -129,60 +129,10 @@ void device_resolve(Config *cfg)
     }
 }
 
-/* The dial asks for the sizes of another model than --init's, and they would not be taken. */
-static int compare_dial(const Config *cfg, const ModelSpec *model)
-{
-    SpecOverrides asked = cfg->fields;
-    asked.head_dim = asked.head_dim != 0 ? asked.head_dim : model->head_dim;
-    spec_dial(model->name, cfg->dial, &asked);
-    for (const SpecField *field = spec_fields; field->name != NULL; field++) {
-        double there = spec_value(model, field);
-        double here = field->option ? spec_override(&asked, field) : NAN;
-        if (!isnan(here) && here != there && !config_is_set(cfg, field->name)) {
-            char then[SPEC_TEXT_SIZE], now[SPEC_TEXT_SIZE];
-            return err_set(ERR_INPUT,
-                           "--init %s: its %s is %s, --dial %lld makes it %s: leave --dial out",
-                           cfg->init, field->name, spec_text(field, there, then),
-                           (long long)cfg->dial, spec_text(field, here, now));
-        }
-    }
-    return 0;
-}
-
-/* What --init's model has, where the options leave it open. A given one stays, and is compared
- * with the model when its weights are taken. A folder that is gone is no error here: a run that
- * has checkpoints of its own goes on from them. */
-static int take_dimensions(Config *cfg)
-{
-    ModelSource source;
-    int code = model_source_describe(&source, cfg->init);
-    if (code != 0) {
-        return io_is_folder(cfg->init) ? err_wrap(code, "--init") : 0;
-    }
-    const ModelSpec *given = config_is_set(cfg, "model") ? spec_find(cfg->model) : NULL;
-    if (given != NULL && given->names != source.spec.names) {
-        model_source_close(&source);
-        return 0; /* of another kind: initial_weights says so */
-    }
-    if (!config_is_set(cfg, "model")) {
-        config_settle(cfg, "model", source.spec.name);
-    }
-    code = cfg->dial != 0 ? compare_dial(cfg, &source.spec) : 0;
-    for (const SpecField *field = spec_fields; code == 0 && field->name != NULL; field++) {
-        char text[SPEC_TEXT_SIZE];
-        if (field->option && spec_has(&source.spec, field) && !config_is_set(cfg, field->name)) {
-            config_settle(cfg, field->name,
-                          spec_text(field, spec_value(&source.spec, field), text));
-        }
-    }
-    model_source_close(&source);
-    return code;
-}
-
 int run_resolve(Config *cfg)
 {
     device_resolve(cfg);
-    int code = cfg->init[0] != '\0' ? take_dimensions(cfg) : 0;
+    int code = cfg->init[0] != '\0' ? initial_dimensions(cfg) : 0;
     if (code != 0) {
         return code;
     }
