@@ -100,6 +100,10 @@ expect 2 "give --model gpt2-124m" "${train[@]}" --model tiny --steps 1 --init hf
 # Another preset of the same kind is not taken either, and the record would name it.
 expect 2 "its layers is 1, --model gpt2-350m makes it 24: leave --model out" "${train[@]}" \
     --model gpt2-350m --steps 1 --init hf --out z
+expect 2 "is no folder" "${train[@]}" "${model[@]}" --steps 1 --init gone --out z
+[[ ! -e z ]] || fail "a refused run left its folder: $(ls z)"
+mkdir z && expect 2 "is no folder" "${train[@]}" "${model[@]}" --steps 1 --init gone --out z
+[[ -d z ]] && rm -r z || fail "a refused run took a folder away that was there"
 "$PACER" "${train[@]}" "${model[@]/gpt2-124m/gpt2-350m}" --steps 1 --init hf --out named >out 2>err ||
     fail "--model of another preset, every size of which is given"
 # The first loss of a run that starts from the weights is what they are worth, and is the same from every form of them.

@@ -88,6 +88,7 @@ static int make_directory(Session *s)
     if (!session_leads(s)) {
         return 0;
     }
+    s->fresh_dir = !io_exists(s->dir);
     int code = io_make_folders(s->dir);
     if (code != 0) {
         return err_wrap(code, "--out");
@@ -109,6 +110,17 @@ static int make_directory(Session *s)
     }
     free(path);
     return code;
+}
+
+/* Of a run that was refused before it had a record nothing stays. */
+static void take_back_directory(const Session *s)
+{
+    if (s->fresh_dir && s->lock >= 0 && !io_has(s->dir, "run.json")) {
+        char *path = io_join(s->dir, "lock");
+        unlink(path);
+        rmdir(s->dir);
+        free(path);
+    }
 }
 
 /* --- resume --- */
@@ -539,6 +551,7 @@ int session_open(Session *s, const Config *cfg, Comm *comm)
     int code = open_parts(s, cfg);
     timers_leave(&s->timers, PHASE_INIT);
     if (code != 0) {
+        take_back_directory(s);
         session_close(s);
     }
     return code;
