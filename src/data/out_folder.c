@@ -120,7 +120,7 @@ int out_folder_open(OutFolder *folder, const char *path)
     if (io_exists(path) && !io_is_folder(path)) {
         return err_set(ERR_INPUT, "%s: is a file; --out names the folder for a dataset", path);
     }
-    folder->fresh = !io_exists(path);
+    bool fresh = !io_exists(path);
     int code = io_make_folders(path);
     if (code != 0) {
         return code;
@@ -128,6 +128,7 @@ int out_folder_open(OutFolder *folder, const char *path)
     folder->path = mem_strdup(path);
     PACER_ASSERT(regcomp(&folder->own_names, OWN_NAMES, REG_EXTENDED | REG_NOSUB) == 0, OWN_NAMES);
     code = take_lock(folder);
+    folder->fresh = fresh && code == 0; /* another's, which it just made, is left alone */
     code = code != 0 ? code : check_content(folder);
     if (code != 0) {
         release(folder);

@@ -88,7 +88,7 @@ static int make_directory(Session *s)
     if (!session_leads(s)) {
         return 0;
     }
-    s->fresh_dir = !io_exists(s->dir);
+    bool fresh = !io_exists(s->dir);
     int code = io_make_folders(s->dir);
     if (code != 0) {
         return err_wrap(code, "--out");
@@ -98,6 +98,7 @@ static int make_directory(Session *s)
     if (s->lock < 0) {
         code = err_wrap(io_error(path, "write"), "--out");
     } else if (io_lock(s->lock, path)) {
+        s->fresh_dir = fresh;
         char *ranks = io_join(s->dir, "ranks");
         io_remove_temporaries(s->dir);
         io_remove_temporaries(ranks);
@@ -115,7 +116,7 @@ static int make_directory(Session *s)
 /* Of a run that was refused before it had a record nothing stays. */
 static void take_back_directory(const Session *s)
 {
-    if (s->fresh_dir && s->lock >= 0 && !io_has(s->dir, "run.json")) {
+    if (s->fresh_dir && !io_has(s->dir, "run.json")) {
         char *path = io_join(s->dir, "lock");
         unlink(path);
         rmdir(s->dir);

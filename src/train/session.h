@@ -20,7 +20,7 @@ typedef struct {
     Trainer trainer;
     char *dir;          /* run directory */
     int lock;           /* open file that keeps other processes out of dir; -1 */
-    bool fresh_dir;     /* made by this session */
+    bool fresh_dir;     /* dir was not there, and the lock is ours */
     cJSON *config;      /* resolved options as recorded */
     cJSON *legs;        /* of the run, this one included once it begins; NULL: none yet */
     LegChanges changes; /* of this leg */
