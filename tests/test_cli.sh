@@ -159,6 +159,8 @@ CUDA_VISIBLE_DEVICES='' expect 2 err 'use --device cpu' bench attention --device
 expect 2 err '--seq 8: bench attention takes 16 tokens and more' bench attention --device cpu --seq 8
 expect 2 err '--kv-heads 5 does not divide the 12 heads' bench attention --device cpu --kv-heads 5
 refuse 'train needs --data DATA' 'pacer train --help' train
+refuse "unexpected argument 'run.yaml'; a file of options is given by --config" 'pacer train --help' train run.yaml
+refuse "unexpected argument 'data'; options start with two dashes" 'pacer train --help' train data shards
 refuse "train: unexpected argument 'batch'; options start with two dashes" 'pacer train --help' \
     train --data d batch 8
 refuse "unexpected argument 'maybe'; options are written --name value or --name=value" \

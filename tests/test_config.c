@@ -32,6 +32,7 @@ static int parse(Config *cfg, Command command, const char *line, int *rest, char
     }
     config_init(cfg, command);
     int code = config_parse(cfg, count, words);
+    code = code != 0 || cfg->help ? code : config_check_required(cfg);
     *rest = cfg->argc;
     if (first != NULL) {
         *first = *rest > 0 ? words[0] : NULL;

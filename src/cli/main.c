@@ -160,11 +160,12 @@ static int check_arguments(const Config *cfg)
                        arguments);
     }
     if (cfg->argc > most && strstr(arguments, "...") == NULL) {
-        const char *extra = cfg->argv[most];
+        const char *extra = cfg->argv[most], *end = strrchr(extra, '.');
+        bool file = end != NULL && (strcmp(end, ".yaml") == 0 || strcmp(end, ".yml") == 0);
         return err_set(ERR_INPUT, "%s: unexpected argument '%.60s'%s", words, extra,
-                       config_find(extra) != NULL
-                           ? "; options start with two dashes"
-                           : "; options are written --name value or --name=value");
+                       config_find(extra) != NULL ? "; options start with two dashes"
+                       : file                     ? "; a file of options is given by --config FILE"
+                              : "; options are written --name value or --name=value");
     }
     return 0;
 }
@@ -180,6 +181,7 @@ static int run_command(Command command, int argc, char **argv)
         return 0;
     }
     code = code != 0 ? code : check_arguments(&cfg);
+    code = code != 0 ? code : config_check_required(&cfg);
     code = code != 0 ? code : output_check(cfg.json);
     if (code != 0) {
         config_free(&cfg);

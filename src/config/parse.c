@@ -172,7 +172,6 @@ int config_parse(Config *cfg, int argc, char **argv)
         code = load_file(cfg);
     }
     code = code != 0 ? code : config_check(cfg);
-    code = code != 0 ? code : config_check_required(cfg);
     if (code == 0) {
         warn_of_no_effect(cfg);
     }
