@@ -124,6 +124,8 @@ for ranks in 2 3; do
         rows[$1]++; last = $1; before = $2
     } END { exit bad || rows["all-reduce"] != 5 || rows["reduce-scatter"] != 5 || rows["all-gather"] != 5 }' out ||
         fail "collectives of $ranks ranks: $(cat out)"
+    # A process of its own, with all cores, finds what ranks with a part of them stored.
+    expect 0 'predicted overlap' plan --model tiny --vocab 300 --layers 1 --batch 1 --seq 16 --device cpu --ranks 4 --link measured
 done
 expect 0 '"bus_bytes_s"' bench comm --device cpu --threads 1 --ranks 2 --bytes 64k --comm-dtype bf16 --repeats 2 --json -
 expect 0 'measured  link between 3 ranks here' plan --model tiny --data builtin:random --batch 1 --seq 16 --ranks 4 --link measured
