@@ -236,37 +236,53 @@ static void test_comm__board_is_read_as_written(void **state)
     ranks_close(&r);
 }
 
-static void test_comm__board_ignores_other_jobs_and_files(void **state)
+static void test_comm__boards_of_several_jobs_share_a_folder(void **state)
 {
     (void)state;
     char *folder = data_files_folder();
-    Board *old, *own, *other;
+    Board *first, *mate, *second;
     BoardEntry entry;
-    assert_int_equal(board_open(folder, 1, 1, "a", &old), 0);
-    board_step(old, 7);
-    assert_int_equal(board_open(folder, 2, 0, "a", &own), 0);
-    board_read(own, 1, &entry);
+    assert_int_equal(board_open(folder, 1, 1, "a", &first), 0);
+    assert_int_equal(board_open(folder, 1, 0, "a", &mate), 0);
+    board_step(first, 7);
+    /* Another job's rank of the same number comes and goes. */
+    assert_int_equal(board_open(folder, 2, 1, "a", &second), 0);
+    board_read(second, 0, &entry);
     assert_false(entry.there);
-    /* The rank of this job takes the place of the old one, which writes on into nothing. */
-    assert_int_equal(board_open(folder, 2, 1, "a", &other), 0);
-    board_step(old, 8);
-    board_read(own, 1, &entry);
+    board_read(second, 1, &entry);
     assert_true(entry.there && entry.step == -1);
+    board_close(second);
+    board_read(mate, 1, &entry);
+    assert_true(entry.there && entry.step == 7);
+    board_close(first);
+    board_close(mate);
+    assert_int_equal(rmdir(folder), 0);
+    free(folder);
+}
+
+static void test_comm__board_ignores_damage_and_removes_what_is_left(void **state)
+{
+    (void)state;
+    char *folder = data_files_folder();
+    Board *own, *other;
+    BoardEntry entry;
+    assert_int_equal(board_open(folder, 2, 0, "a", &own), 0);
     board_read(own, 5, &entry);
     assert_false(entry.there);
     static const char noise[400] = "no board";
-    char *path = io_join(folder, "rank-5");
+    char *path = io_join(folder, "rank-5-0000000000000002");
     data_files_write(path, noise, sizeof noise);
     board_read(own, 5, &entry);
     assert_false(entry.there);
     data_files_write(path, noise, 3);
     board_read(own, 5, &entry);
     assert_false(entry.there);
-    board_close(own);
-    assert_int_equal(board_open(path, 2, 0, "a", &own), ERR_INPUT);
+    assert_int_equal(board_open(path, 2, 0, "a", &other), ERR_INPUT);
     assert_says("rank-5");
+    assert_int_equal(board_open(folder, 3, 0, "a", &other), 0);
+    assert_false(io_exists(path)); /* whose rank does not live */
     free(path);
-    board_close(old);
+    board_close(own);
     board_close(other);
     data_files_remove(folder);
 }
@@ -464,7 +480,8 @@ int main(void)
         cmocka_unit_test_setup(test_comm__one_rank, forget_launcher),
         cmocka_unit_test(test_comm__sum_in_rank_order_rounds_once),
         cmocka_unit_test(test_comm__board_is_read_as_written),
-        cmocka_unit_test(test_comm__board_ignores_other_jobs_and_files),
+        cmocka_unit_test(test_comm__boards_of_several_jobs_share_a_folder),
+        cmocka_unit_test(test_comm__board_ignores_damage_and_removes_what_is_left),
         cmocka_unit_test(test_comm__explains_who_is_behind),
         cmocka_unit_test(test_comm__explains_silence_and_ignorance),
         cmocka_unit_test(test_comm__gives_up_on_who_is_missed),

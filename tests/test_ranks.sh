@@ -157,12 +157,14 @@ mpirun -n 3 "$(dirname "$PACER")/tests/comm_weights" 2>err || fail "changed weig
 # A rank that is killed, and one that stands still, are named within seconds, and the checkpoint before is good.
 astray() { # signal, message
     "$PACER" train --model tiny "${small[@]}" --ranks 2 --batch 4 --steps 1000000 --save-every 5 --keep 2 --comm-timeout 12 \
-        --out lost-"$1" >err 2>&1 &
+        --out lost-"$1" >said 2>&1 &
     local job=$! rank step
     for ((i = 0; i < 3000; i++)); do
         [[ -e lost-$1/ckpt/latest ]] && break
         sleep 0.1
     done
+    # A job that is refused there takes nothing of what this one's ranks know of each other.
+    expect 2 'another pacer is training there' train --model tiny "${small[@]}" --ranks 2 --batch 4 --out "lost-$1"
     rank=$(ranks_of $job "--out lost-$1" | tail -1)
     kill "-$1" "$rank" || fail "$1: no rank is there"
     for ((i = 0; i < 3000; i++)); do
@@ -174,7 +176,7 @@ astray() { # signal, message
         processes "--out lost-$1" | xargs -r kill -9
     fi
     wait $job && fail "$1: the job ended well"
-    grep -q "$2" err || fail "$1: nobody is named"
+    grep -q "$2" said || fail "$1: nobody is named: $(cat said)"
     await '[[ -z $(processes "train.*--out lost-'"$1"'") ]]'
     processes "train.*--out lost-$1" | xargs -r kill -9
     step=$(readlink lost-"$1"/ckpt/latest)

@@ -4,17 +4,22 @@
 #include "base/io.h"
 #include "base/mem.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define MAGIC 0x31647261426350ull
 #define READ_TRIES 16
+#define SLATE "rank-" /* files of the folder begin so */
 
 /* The file. `place` is 2 x number + inside: stored behind `what`, so that a reader who finds the
  * same place before and after reading the name has the name that belongs to it. */
@@ -29,14 +34,50 @@ typedef struct {
 struct Board {
     char *folder; /* NULL: no file */
     char *path;
+    int file; /* open, and locked, while the rank lives; -1 */
     uint64_t job;
     int rank;
     Slate *slate;
 };
 
-static char *slate_path(const char *folder, int rank)
+/* Of its job alone: others in this folder, also one that is refused, have theirs. */
+static char *slate_path(const Board *board, int rank)
 {
-    return mem_format("%s/rank-%d", folder, rank);
+    return mem_format("%s/" SLATE "%d-%016" PRIx64, board->folder, rank, board->job);
+}
+
+/* Files of ranks that were killed: nobody holds their locks. */
+static void remove_left(const char *path)
+{
+    DIR *folder = opendir(path);
+    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        if (strncmp(entry->d_name, SLATE, strlen(SLATE)) != 0) {
+            continue;
+        }
+        int file =
+            openat(dirfd(folder), entry->d_name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0) {
+            unlinkat(dirfd(folder), entry->d_name, 0);
+        }
+        if (file >= 0) {
+            close(file);
+        }
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+}
+
+/* A file that is locked: remove_left of another job may have come in between. */
+static int create_locked(const char *path)
+{
+    struct stat info = {.st_nlink = 1};
+    int file;
+    do {
+        file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+        while (file >= 0 && flock(file, LOCK_EX) != 0 && errno == EINTR) {}
+    } while (file >= 0 && fstat(file, &info) == 0 && info.st_nlink == 0 && close(file) == 0);
+    return file;
 }
 
 static int create(Board *board)
@@ -45,20 +86,19 @@ static int create(Board *board)
     if (code != 0) {
         return code;
     }
-    board->path = slate_path(board->folder, board->rank);
-    unlink(board->path); /* a process of an earlier job may still write to it */
-    int file = open(board->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (file < 0) {
+    remove_left(board->folder);
+    board->path = slate_path(board, board->rank);
+    board->file = create_locked(board->path);
+    if (board->file < 0) {
         return io_error(board->path, "create");
     }
     /* Written, not only made long: a full disk shows here and not as a signal later. */
     Slate empty = {0};
     void *map = MAP_FAILED;
-    if (write(file, &empty, sizeof empty) == (ssize_t)sizeof empty) {
-        map = mmap(NULL, sizeof empty, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (write(board->file, &empty, sizeof empty) == (ssize_t)sizeof empty) {
+        map = mmap(NULL, sizeof empty, PROT_READ | PROT_WRITE, MAP_SHARED, board->file, 0);
     }
     int cause = errno;
-    close(file);
     if (map == MAP_FAILED) {
         unlink(board->path);
         return err_set(ERR_FAILED, "%s: cannot be written: %s", board->path, strerror(cause));
@@ -72,6 +112,7 @@ int board_open(const char *folder, uint64_t job, int rank, const char *host, Boa
     Board *board = mem_zalloc(1, sizeof *board);
     board->job = job;
     board->rank = rank;
+    board->file = -1;
     if (folder == NULL) {
         board->slate = mem_zalloc(1, sizeof *board->slate);
     } else {
@@ -104,6 +145,9 @@ void board_close(Board *board)
     } else if (board->slate != NULL) {
         munmap(board->slate, sizeof *board->slate);
         unlink(board->path);
+    }
+    if (board->file >= 0) {
+        close(board->file);
     }
     free(board->path);
     free(board->folder);
@@ -171,7 +215,7 @@ void board_read(const Board *board, int rank, BoardEntry *entry)
     if (board->folder == NULL) {
         return;
     }
-    char *path = slate_path(board->folder, rank);
+    char *path = slate_path(board, rank);
     int file = open(path, O_RDONLY | O_CLOEXEC);
     free(path);
     if (file < 0) {

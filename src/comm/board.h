@@ -1,8 +1,8 @@
 #pragma once
 /* Where each rank is, for the others to read when one is missed: a small file per rank in a
  * folder that all of them see. A rank writes its own through a mapping, without system calls;
- * the others read the files when a wait has gone on for too long. A file of another job in the
- * same folder is not taken for one of this. */
+ * the others read the files when a wait has gone on for too long. Several jobs may have theirs in
+ * one folder. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,7 +25,7 @@ typedef struct {
     bool at_files; /* it reads or writes large ones, which takes its time */
 } BoardEntry;
 
-/* folder NULL: kept to itself. Replaces this rank's file of an earlier job. */
+/* folder NULL: kept to itself. Removes what ranks that were killed have left there. */
 int board_open(const char *folder, uint64_t job, int rank, const char *host, Board **out);
 void board_close(Board *board); /* removes the file; NULL is fine */
 
