@@ -104,7 +104,7 @@ if mpirun -n 1 "$PACER" train --model tiny "${small[@]}" --batch 4 --out odd : \
     -n 1 "$PACER" train --model tiny "${small[@]}" --batch 4 --out odd --seed 7 >/dev/null 2>err; then
     fail "ranks with different seeds trained together"
 fi
-grep -q 'rank 1 on .* was started with other options' err || fail "different options: $(cat err)"
+grep -q 'error: rank 1: this rank, on .*, was started with other options' err || fail "different options: $(cat err)"
 
 # A loss that is no number stops all ranks, and the record says so.
 "$PACER" train --model tiny "${small[@]//1e-3/100}" --ranks 2 --batch 4 --steps 2000 --warmup 0 --clip 0 --out wild >/dev/null 2>err
@@ -154,6 +154,25 @@ done
 # One changed bit of one weight on one rank is found.
 mpirun -n 3 "$(dirname "$PACER")/tests/comm_weights" 2>err || fail "changed weight"
 
+# The record of run $1 says that it failed, with message $2; "lost" where a third argument says so.
+says_failed() {
+    tr -d '\n\t' <"$1/run.json" >record
+    grep -q '"status": *"failed"' record && grep -q "\"message\": *\"[^\"]*\($2\)" record || fail "$1: the record: $(head -c 400 record)"
+    [[ $(grep -c '"lost": *true' record) == "${3:-0}" ]] || fail "$1: lost: $(head -c 400 record)"
+}
+
+# One rank alone fails in a step: the job ends, and the record says why.
+"$PACER" data stories --bytes 60k --out text 2>err && "$PACER" data prepare text --out shards >out 2>err || fail "data"
+mkdir first second && cp -r shards first && cp -r shards second
+mpirun -n 1 -wdir "$work/first" "$PACER" train --model tiny "${small[@]/builtin:bytes/shards}" --batch 4 --steps 1000000 --out "$work/alone-fails" : \
+    -n 1 -wdir "$work/second" "$PACER" train --model tiny "${small[@]/builtin:bytes/shards}" --batch 4 --steps 1000000 --out "$work/alone-fails" >err 2>&1 &
+job=$!
+await '[[ -s alone-fails/metrics.jsonl ]]'
+for shard in second/shards/train*; do truncate -s 300 "$shard"; done
+wait $job && fail "a rank without data goes on"
+grep -q 'error: rank 1: on host .*: shards/train' err || fail "the rank that fails does not say why"
+says_failed alone-fails 'rank 1: .*shards/train'
+
 # A rank that is killed, and one that stands still, are named within seconds, and the checkpoint before is good.
 astray() { # signal, message
     "$PACER" train --model tiny "${small[@]}" --ranks 2 --batch 4 --steps 1000000 --save-every 5 --keep 2 --comm-timeout 12 \
@@ -179,6 +198,8 @@ astray() { # signal, message
     grep -q "$2" said || fail "$1: nobody is named: $(cat said)"
     await '[[ -z $(processes "train.*--out lost-'"$1"'") ]]'
     processes "train.*--out lost-$1" | xargs -r kill -9
+    lost=1; [[ $1 == KILL && ${#mpirun_more[@]} == 0 ]] && lost=0 # MPICH tells of no signal
+    says_failed "lost-$1" 'rank [01] \|mpirun \|the ranks ' $lost
     step=$(readlink lost-"$1"/ckpt/latest)
     run --batch 8 --steps $((${step#step-} + 2)) --resume "lost-$1/ckpt/latest" --out found-"$1"
 }

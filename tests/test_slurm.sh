@@ -6,7 +6,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 source "$here/support/program.sh"
 
 # srun: a line of its arguments in `calls`. A probe (`true`) succeeds on the nodes that `up` names; a job ends with the next
-# status of `statuses`, or, where that says `real`, as the program does under mpirun.
+# status of `statuses`, leaving a run.json that says `says`, if that is there; or, where the status is `real`, as the program
+# does under mpirun.
 mkdir -p bin build
 cat >bin/srun <<'SRUN'
 #!/usr/bin/env bash
@@ -25,7 +26,10 @@ fi
 echo "$*" >>calls
 status=$(head -n 1 statuses)
 sed -i 1d statuses
-[[ $status == real ]] || exit "$status"
+if [[ $status != real ]]; then
+    [[ ! -e says ]] || { mkdir -p runs/gpt2-slurm && cat says - <<<"$RANDOM" >runs/gpt2-slurm/run.json; }
+    exit "$status"
+fi
 while [[ $1 == --* ]]; do shift; done
 exec "$REAL_MPIRUN" $MPIRUN_MORE -np "$tasks" "$@"
 SRUN
@@ -59,6 +63,13 @@ walk "lost too often" node-a node-a "1 1 1 1 0" "1 node-a:1:4 node-a:1:4 node-a:
 for status in 130 143 2 3 4; do
     walk "status $status" $all $all "$status 0" "$status $all:3:12"
 done
+echo '"status": "failed", "lost": true' >says
+walk "says that a rank was lost" node-a node-a "1 0" "0 node-a:1:4 node-a:1:4"
+echo '"status": "failed"' >says
+walk "says that it failed" node-a node-a "1 0" "1 node-a:1:4"
+rm says # what an earlier job has left does not count
+walk "a rank lost before the record" node-a node-a "137 0" "0 node-a:1:4 node-a:1:4"
+rm -r runs
 for option in --mpi=pmix --kill-on-bad-exit=1 'build/pacer train' '--global-batch'; do
     grep -q -- "$option" calls || fail "srun is not given $option: $(cat calls)"
 done
@@ -70,8 +81,8 @@ fi
 export REAL_MPIRUN=$mpirun_path MPIRUN_MORE="${mpirun_more[*]} -bind-to none" ASAN_OPTIONS=detect_leaks=0
 small=(--model tiny --data builtin:bytes --layers 1 --d-model 32 --heads 2 --ffn 64 --context 32 --seq 32 --threads 1
     --global-batch 8 --steps 1500 --log-every 20 --save-every 20 --comm-timeout 12 --device cpu --quiet)
-sed -E 's/^ +--model gpt2-124m .*/        $SMALL --batch 2 \\/; s/^ +--ddp overlap .*/        --ddp zero1 --out runs || status=$?/' "$recipe" >small.sbatch
-grep -q SMALL small.sbatch && grep -q 'ddp zero1 --out runs' small.sbatch || fail "the recipe reads otherwise: $(cat small.sbatch)"
+sed -E 's/^ +--model gpt2-124m .*/        $SMALL --batch 2 \\/; s/^( +--ddp) overlap .*/\1 zero1 --out "$out" || status=$?/; s/^out=.*/out=runs/' "$recipe" >small.sbatch
+grep -q SMALL small.sbatch && grep -q 'ddp zero1 --out' small.sbatch && grep -q '^out=runs$' small.sbatch || fail "the recipe reads otherwise: $(cat small.sbatch)"
 "$PACER" train "${small[@]}" --batch 8 --out calm >out 2>err || fail "undisturbed"
 printf 'node-a\nnode-b\n' >up
 printf 'real\nreal\nreal\n' >statuses
@@ -91,6 +102,12 @@ losses() { sed -n 's/.*"step":\([0-9]*\),.*"loss":\([0-9.]*\).*/\1 \2/p' "$1/met
 paste -d ' ' <(losses calm) <(losses runs) |
     awk '{ d = $2 - $4 } $1 != $3 || d > 1e-3 * $2 || -d > 1e-3 * $2 { print; bad = 1 } END { exit bad || NR != 76 }' >far ||
     fail "losses: $(head far) $(losses runs | wc -l)"
+
+# A run that diverges is not tried again: it would come to the same.
+rm -r runs && printf 'real\nreal\n' >statuses
+SMALL="${small[*]} --lr 100 --warmup 0 --clip 0" SLURM_NTASKS_PER_NODE=2 job small.sbatch node-a
+status=$?
+[[ $status == 1 ]] && grep -q 'became' err && (($(wc -l <calls) == 1)) || fail "diverged: status $status, $(cat calls)"
 
 [[ $failed == 0 ]] && echo "the recipe goes on with what is left"
 exit $failed

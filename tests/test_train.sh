@@ -123,6 +123,9 @@ expect 2 '--seed' train --config base.yaml --seed 3 --steps 40 --out whole
 expect 2 '--seq' train --config base.yaml --seq 16 --steps 40 --out whole
 expect 2 '--out whole' train --config base.yaml --resume never --steps 40 --out whole
 expect 2 'nowhere' train --config base.yaml --resume nowhere --steps 40 --out fresh
+mkdir -p no-start/tokenizer.json/x # what fails behind the start of the record is in it
+"$PACER" train --config base.yaml --out no-start 2>err && fail "trains without a place for the tokenizer"
+grep -q '"status":[[:space:]]*"failed"' no-start/run.json && grep -q '"message":.*tokenizer.json' no-start/run.json || fail "its record"
 
 # Through one pipe, what is printed first comes first.
 "$PACER" train --config base.yaml --no-quiet --steps 2 --out piped >both 2>&1 || fail "output into one file"

@@ -3,16 +3,20 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/io.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/signals.h"
+#include "record/record.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define LOSSES_MOST 100 /* told to the ranks: an environment has its limits */
 
@@ -50,6 +54,24 @@ static void add_loss(cJSON *losses, const JobEnd *end, int ranks)
     }
 }
 
+/* All ranks are gone, and may not have been able to say so in their run's record. Not where
+ * another job has taken the folder since. */
+static void record_end(const JobEnd *end)
+{
+    char *path = io_join(end->folder, "lock"), status[64];
+    int lock = open(path, O_RDWR | O_CLOEXEC);
+    snprintf(status, sizeof status, "the ranks ended with status %d", end->status);
+    const char *why = end->lost[0] != '\0' ? end->lost : end->why[0] != '\0' ? end->why : status;
+    if (lock >= 0 && io_lock(lock, path) &&
+        record_fail(end->folder, 0, NULL, why, end->lost[0] != '\0') != 0) {
+        log_warn("%s", err_message());
+    }
+    if (lock >= 0) {
+        close(lock);
+    }
+    free(path);
+}
+
 /* The ranks, and again as often as --restarts allows when they lose one: the run goes on from its
  * newest checkpoint by itself. A rank that is lost before there is a new one will be lost again:
  * then with fewer. */
@@ -83,6 +105,9 @@ static int launch_again(const Config *cfg, char *const *argv, JobEnd *end)
         log_error("%s", end->lost);
     }
     cJSON_Delete(losses);
+    if (code == 0 && end->status != 0 && end->folder[0] != '\0' && signals_pending() == 0) {
+        record_end(end);
+    }
     return code;
 }
 

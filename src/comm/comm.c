@@ -151,6 +151,16 @@ const char *comm_host(const Comm *comm)
     return comm->peers[comm->rank].host;
 }
 
+const char *comm_first_host(const Comm *comm)
+{
+    return comm->peers[0].host;
+}
+
+int64_t comm_first_pid(const Comm *comm)
+{
+    return comm->peers[0].pid;
+}
+
 const char *comm_library(const Comm *comm)
 {
     return comm->library;
@@ -280,9 +290,34 @@ int comm_agree(Comm *comm, int code)
     return code;
 }
 
+void comm_on_failure(Comm *comm, CommFailed *failed, void *user)
+{
+    comm->failed_user = user;
+    atomic_store(&comm->failed, failed);
+}
+
+void comm_lost(Comm *comm)
+{
+    atomic_store(&comm->lost, true);
+}
+
+void comm_tell_failed(Comm *comm, const char *why)
+{
+    if (atomic_exchange(&comm->told, true)) {
+        return;
+    }
+    char *text = mem_format("rank %d: %s", comm->rank, why);
+    CommFailed *failed = atomic_load(&comm->failed);
+    if (!launch_tell_why(text) && failed != NULL) {
+        failed(comm->failed_user, text, atomic_load(&comm->lost));
+    }
+    free(text);
+}
+
 void comm_abort(Comm *comm, int status)
 {
     if (comm != NULL && comm->worker != NULL) {
+        comm_tell_failed(comm, err_message());
         worker_abort(comm->worker, status);
     }
     fflush(NULL);

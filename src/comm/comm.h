@@ -32,6 +32,8 @@ typedef struct {
     int status; /* exit status */
     char lost[256];
     int lost_number;    /* of the rank that is lost, counted from 1; 0: not known */
+    char why[1024];     /* what a rank that ended it had to say; "": none did */
+    char folder[4096];  /* run directory whose record the job has begun; "": none */
     int64_t saved_step; /* of the last checkpoint that this job has made; 0: none */
 } JobEnd;
 
@@ -43,8 +45,10 @@ int comm_launch(int ranks, char *const *argv, const char *again, JobEnd *end);
 const char *comm_restarted(
     void); /* NULL: as the user asked, or as part of another launcher's job */
 
-/* Tells the process that waits for these ranks, if there is one, of a checkpoint. */
+/* Tell the process that waits for these ranks, if there is one, of a checkpoint, and of the run
+ * whose record it completes should they be unable to. */
 void comm_tell_saved(int64_t step);
+void comm_tell_folder(const char *dir);
 
 /* What a rank that comm_launch has started returns from main in place of its exit status, which
  * it tells the process that waits for it: mpirun takes any status but 0 for an accident, and
@@ -80,7 +84,19 @@ int comm_agree(Comm *comm, int code);
 /* all: (ranks, bytes), everywhere. */
 int comm_gather(Comm *comm, const void *mine, size_t bytes, void *all);
 
-/* Ends every rank of the job with this exit status after the caller has said why. */
+/* Called once when this rank fails and others may not know: by comm_tell_failed, comm_abort or a
+ * collective, on any thread, before the job ends; not where another process stays for the ranks
+ * (JobEnd.why). lost: a collective has failed, for which another rank is missed. */
+typedef void CommFailed(void *user, const char *why, bool lost);
+void comm_on_failure(Comm *comm, CommFailed *failed, void *user); /* NULL: nobody is called */
+void comm_tell_failed(Comm *comm, const char *why);
+void comm_lost(Comm *comm); /* a device's collective has failed */
+/* The first rank's host and process. */
+const char *comm_first_host(const Comm *comm);
+int64_t comm_first_pid(const Comm *comm);
+
+/* Ends every rank of the job with this exit status after the caller has said why, which is
+ * err_message. */
 void comm_abort(Comm *comm, int status) __attribute__((noreturn));
 
 /* Ranks first, first + step, ...: so many. */

@@ -4,6 +4,8 @@
 #include "comm/channel.h"
 #include "comm/mpi_module.h"
 
+#include <stdatomic.h>
+
 typedef struct Worker Worker;
 
 /* What the ranks know of each other from the start. */
@@ -20,7 +22,10 @@ struct Comm {
     char library[MPI_MODULE_TEXT];
     Board *board;
     BoardMet device_met;
-    Worker *worker; /* NULL: one rank */
+    Worker *worker;         /* NULL: one rank */
+    atomic_bool lost, told; /* a collective has failed; a failure is told of */
+    _Atomic(CommFailed *) failed;
+    void *failed_user;
 };
 
 /* collective.c: the collectives themselves, over messages. Called by the worker's thread alone. */
@@ -77,6 +82,8 @@ int launch_refuse(const MpiModule *module, const MpiWorld *world, int launched);
 
 /* Tells the process that stays for these ranks that one of them is lost; -1: which is not known. */
 void launch_tell_lost(const char *text, int rank);
+/* Why the job ends; false: no such process is there. */
+bool launch_tell_why(const char *text);
 /* Whether the process that stays for these ranks (comm_launch) has ended; then signals_request.
  * Twice a second at most, however often it is called. */
 void launch_look(void);

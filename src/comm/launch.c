@@ -351,6 +351,20 @@ void launch_tell_lost(const char *text, int rank)
     tell(&number, sizeof number, offsetof(JobEnd, lost_number));
 }
 
+bool launch_tell_why(const char *text)
+{
+    char why[sizeof((JobEnd *)0)->why] = "";
+    snprintf(why, sizeof why, "%s", text);
+    return tell(why, sizeof why, offsetof(JobEnd, why));
+}
+
+void comm_tell_folder(const char *dir)
+{
+    char folder[sizeof((JobEnd *)0)->folder] = "";
+    snprintf(folder, sizeof folder, "%s", dir);
+    tell(folder, sizeof folder, offsetof(JobEnd, folder));
+}
+
 void comm_tell_saved(int64_t step)
 {
     tell(&step, sizeof step, offsetof(JobEnd, saved_step));
@@ -369,7 +383,8 @@ static JobEnd conclude(int told, int status, bool killed)
     if (told < 0 || pread(told, &end, sizeof end, 0) <= 0) { /* nothing there: no rank had a word */
         end = (JobEnd){0};
     }
-    end.lost[sizeof end.lost - 1] = '\0';
+    end.lost[sizeof end.lost - 1] = end.why[sizeof end.why - 1] = '\0';
+    end.folder[sizeof end.folder - 1] = '\0';
     if (status == STUCK) {
         status = end.status != 0 ? end.status : err_exit_status(ERR_FAILED);
         if (end.status == 0 && end.lost[0] == '\0') { /* else they have ended as they say */

@@ -101,8 +101,12 @@ static void do_work(Worker *w, Engine *engine, const Work *work)
     if (code == 0) {
         board_leave(w->comm->board); /* else the others see where this rank gave up */
     }
+    if (code != 0) {
+        comm_lost(w->comm);
+    }
     if (code != 0 && !work->is_control) {
         log_error("%s", err_message());
+        comm_tell_failed(w->comm, err_message());
         end_job(w, err_exit_status(code));
     }
     double end = clock_seconds();

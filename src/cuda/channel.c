@@ -88,7 +88,9 @@ static void end_job(DeviceChannel *c, const char *text) __attribute__((noreturn)
 
 static void end_job(DeviceChannel *c, const char *text)
 {
-    log_error("%s", text);
+    err_set(ERR_FAILED, "%s", text);
+    log_error("%s", err_message());
+    comm_lost(c->base.comm);
     comm_abort(c->base.comm, err_exit_status(ERR_FAILED));
 }
 

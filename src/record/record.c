@@ -258,6 +258,39 @@ int record_save(Record *record, RunState state, const char *message, cJSON *summ
     return code != 0 ? code : json_save(record->run_path, record->run);
 }
 
+int record_fail(const char *dir, int64_t pid, const char *host, const char *why, bool lost)
+{
+    cJSON *run;
+    int code = record_load(dir, RECORD_RUN, &run);
+    if (code != 0) {
+        return code;
+    }
+    const char *on = json_text(json_get(run, "machine"), "host");
+    bool own = pid == 0 || (json_number(json_get(run, "process"), "pid") == (double)pid &&
+                            on != NULL && strcmp(on, host) == 0);
+    bool running = own && record_is(run, RUN_RUNNING);
+    if (running) {
+        char now[CLOCK_STAMP_SIZE];
+        clock_stamp(now);
+        replace_text(run, "status", run_state_name(RUN_FAILED));
+        replace_text(run, "message", why);
+        replace_text(run, "updated", now);
+    }
+    const char *said = json_text(run, "message"); /* by the first rank itself, or by another */
+    bool same = pid == 0 || (said != NULL && strstr(why, said) != NULL);
+    bool marks = own && lost && same && record_is(run, RUN_FAILED) && json_get(run, "lost") == NULL;
+    if (marks) {
+        cJSON_AddTrueToObject(run, "lost");
+    }
+    if (running || marks) {
+        char *path = io_join(dir, RECORD_RUN);
+        code = json_save(path, run);
+        free(path);
+    }
+    cJSON_Delete(run);
+    return code;
+}
+
 void record_machine(Record *record, cJSON *machine)
 {
     json_replace(record->run, "machine", machine);

@@ -50,6 +50,11 @@ void record_failed_save(Record *record, int64_t step, const char *why);
 /* Replaces the machine's description (taken): a ceiling was measured again. */
 void record_machine(Record *record, cJSON *machine);
 
+/* A run whose ranks could not say how it ended: its run.json, where it still says "running", says
+ * "failed" and why; and "lost" where a rank was, so that another try may end well. Only of
+ * the session whose first rank was this process; pid 0: of any, as nobody else writes there. */
+int record_fail(const char *dir, int64_t pid, const char *host, const char *why, bool lost);
+
 void record_close(Record *record); /* frees; NULL is fine; the status stays what was saved last */
 
 typedef struct {

@@ -230,6 +230,16 @@ static void note_failure(int failure, int *code, char **why)
     }
 }
 
+void session_give_up(Session *s, int code)
+{
+    char *why = mem_strdup(err_message());
+    if (s->record != NULL && record_save(s->record, status_of(code), why, NULL) != 0) {
+        log_warn("%s", err_message());
+    }
+    err_set(code, "%s", why);
+    free(why);
+}
+
 int session_finish(Session *s, int code)
 {
     RunState status = status_of(code);
@@ -272,6 +282,9 @@ int session_finish(Session *s, int code)
     /* Whoever is through with an error ends the others: not before the record is written. */
     if (together && comm_barrier(s->comm, "record") != 0) {
         log_warn("%s", err_message());
+    }
+    if (s->ranks > 1 && (status == RUN_FAILED || status == RUN_OOM)) {
+        comm_tell_failed(s->comm, why); /* the first rank may not have been able to record it */
     }
     if (why != NULL) {
         err_set(code, "%s", why);

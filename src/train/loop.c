@@ -126,7 +126,7 @@ static int step(Session *s)
     pace_update(s);
     int code = trainer_step(&s->trainer, s->prefetch, s->rate, s->state.step, NULL);
     if (code != 0 && s->ranks > 1) { /* an error that the others do not know of */
-        log_error("rank %d on %s: %s", s->rank, comm_host(s->comm), err_message());
+        log_error("on host %s: %s", comm_host(s->comm), err_message());
         fflush(NULL);
         comm_abort(s->comm, err_exit_status(code));
     }

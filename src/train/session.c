@@ -322,10 +322,21 @@ static int start_record(Session *s)
                        .plan_rows = count,
                        .events = s->run.cfg->tensorboard};
     int code = record_open(s->dir, &info, s->first_step > 0 ? s->first_step : -1, &s->record);
+    if (code == 0) {
+        comm_tell_folder(s->dir);
+    }
     cJSON_Delete(machine);
     cJSON_Delete(given);
     cJSON_Delete(ramp);
     return code;
+}
+
+static void record_failure(void *session, const char *why, bool lost)
+{
+    const Session *s = session;
+    if (record_fail(s->dir, comm_first_pid(s->comm), comm_first_host(s->comm), why, lost) != 0) {
+        log_warn("%s", err_message());
+    }
 }
 
 static int start_loader(Session *s)
@@ -470,9 +481,9 @@ static int check_same_options(Session *s)
     if (code == 0 && strcmp(first, s->run.id) != 0) {
         code =
             err_set(ERR_INPUT,
-                    "rank %d on %s was started with other options than rank 0: give all ranks the "
-                    "same",
-                    s->rank, comm_host(s->comm));
+                    "this rank, on %s, was started with other options than rank 0: give all ranks "
+                    "the same",
+                    comm_host(s->comm));
     }
     return code;
 }
@@ -532,6 +543,9 @@ static int open_parts(Session *s, const Config *cfg)
     lap(&laps, "warming");
     account_open(s);
     code = start_record(s);
+    if (code == 0) {
+        comm_on_failure(s->comm, record_failure, s);
+    }
     code = code != 0 ? code : keep_tokenizer(s);
     code = code != 0 ? code : start_loader(s);
     lap(&laps, "record and loader");
@@ -552,6 +566,7 @@ int session_open(Session *s, const Config *cfg, Comm *comm)
     int code = open_parts(s, cfg);
     timers_leave(&s->timers, PHASE_INIT);
     if (code != 0) {
+        session_give_up(s, code);
         take_back_directory(s);
         session_close(s);
     }
@@ -560,6 +575,7 @@ int session_open(Session *s, const Config *cfg, Comm *comm)
 
 void session_close(Session *s)
 {
+    comm_on_failure(s->comm, NULL, NULL);
     sensors_close(s->sensors);
     prefetch_close(s->prefetch);
     record_close(s->record);

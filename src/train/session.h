@@ -81,6 +81,9 @@ int session_memory(const Session *session, RecordMemory rows[MEM_KINDS]);
  * Returns code, or ERR_CHECK when code is 0 and a check failed. */
 int session_finish(Session *session, int code);
 
+/* The record of a session that fails before it trains says so. */
+void session_give_up(Session *session, int code);
+
 /* pace.c. update, before each: sets its size and rate, and total_steps when it is the last. end,
  * after each: by the clock, the last has used all of the time. read:
  * what the first rank's clock says, all others 0; take, what all have agreed on. */
