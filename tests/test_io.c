@@ -443,6 +443,24 @@ static void test_io__temporary_files_that_nobody_writes_are_removed(void **state
     free(stale);
 }
 
+/* Who had the lock may remove the file before it lets go. */
+static void test_io__a_removed_file_locks_nothing(void **state)
+{
+    char *path = io_join(*state, "lock");
+    int first = open(path, O_RDWR | O_CREAT, 0644), second = open(path, O_RDWR);
+    assert_true(first >= 0 && second >= 0);
+    assert_true(io_lock(first, path));
+    assert_false(io_lock(second, path));
+    unlink(path);
+    close(first);
+    assert_false(io_lock(second, path));
+    close(second);
+    int anew = open(path, O_RDWR | O_CREAT, 0644);
+    assert_true(anew >= 0 && io_lock(anew, path));
+    close(anew);
+    free(path);
+}
+
 static void test_io__join_has_one_slash(void **state)
 {
     (void)state;
@@ -480,6 +498,7 @@ int main(void)
         FILE_TEST(test_io__a_temporary_name_never_leads_elsewhere),
         FILE_TEST(test_io__writers_of_one_file_take_turns),
         FILE_TEST(test_io__temporary_files_that_nobody_writes_are_removed),
+        FILE_TEST(test_io__a_removed_file_locks_nothing),
         cmocka_unit_test(test_io__join_has_one_slash),
     };
     return cmocka_run_group_tests_name("io", tests, NULL, NULL);

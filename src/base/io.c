@@ -383,7 +383,11 @@ int io_write_atomic(const char *path, const void *data, size_t size)
 bool io_lock(int file, const char *path)
 {
     static atomic_bool told;
+    struct stat info;
     int result = lock(file, LOCK_EX | LOCK_NB);
+    if (result == 0 && fstat(file, &info) == 0 && info.st_nlink == 0) {
+        return false; /* removed since it was opened: nobody else would see this lock */
+    }
     if (result != 0 && errno == EWOULDBLOCK) {
         return false;
     }

@@ -69,7 +69,8 @@ int io_writer_close(IoWriter *writer, uint64_t *digest); /* frees; digest may be
 void io_writer_abandon(IoWriter *writer);                /* closes and removes the file */
 
 /* Locks an open file or folder for this process until it is closed. False: another process has
- * it. On a file system without locks that cannot be known, which is warned of once. */
+ * it, or had it and has removed it. On a file system without locks that cannot be known, which is
+ * warned of once. */
 bool io_lock(int file, const char *path);
 
 int io_make_folders(const char *path); /* like mkdir -p */
