@@ -16,9 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LOSSES_MOST 100 /* told to the ranks: an environment has its limits */
+#define LOCK_LOOKS 300  /* tenths of a second that ended ranks may keep their folder's lock */
 
 /* The most ranks below so many that updates of the same size divide by; 0: there are none, or they
  * would not find the run: where --out is left out, its folder is named after options. */
@@ -54,6 +56,17 @@ static void add_loss(cJSON *losses, const JobEnd *end, int ranks)
     }
 }
 
+/* The lock of a rank that was killed is held until the system has taken down its memory. */
+static bool lock_patiently(int lock, const char *path)
+{
+    bool locked = io_lock(lock, path);
+    for (int i = 0; !locked && i < LOCK_LOOKS; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+        locked = io_lock(lock, path);
+    }
+    return locked;
+}
+
 /* All ranks are gone, and may not have been able to say so in their run's record. Not where
  * another job has taken the folder since. */
 static void record_end(const JobEnd *end)
@@ -62,7 +75,7 @@ static void record_end(const JobEnd *end)
     int lock = open(path, O_RDWR | O_CLOEXEC);
     snprintf(status, sizeof status, "the ranks ended with status %d", end->status);
     const char *why = end->lost[0] != '\0' ? end->lost : end->why[0] != '\0' ? end->why : status;
-    if (lock >= 0 && io_lock(lock, path) &&
+    if (lock >= 0 && lock_patiently(lock, path) &&
         record_fail(end->folder, 0, NULL, why, end->lost[0] != '\0') != 0) {
         log_warn("%s", err_message());
     }
