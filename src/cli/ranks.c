@@ -60,7 +60,7 @@ static void add_loss(cJSON *losses, const JobEnd *end, int ranks)
 static bool lock_patiently(int lock, const char *path)
 {
     bool locked = io_lock(lock, path);
-    for (int i = 0; !locked && i < LOCK_LOOKS; i++) {
+    for (int i = 0; !locked && i < LOCK_LOOKS && signals_pending() == 0; i++) {
         nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
         locked = io_lock(lock, path);
     }
