@@ -1,7 +1,7 @@
 /* Steps are traced in turn with steps that are not, and the medians of the ops' times are scaled to
  * the median of the whole steps, unless these also wait for copies. A step that would take too
- * long, or more memory than there is, is made with fewer layers: what a layer calls stays the same,
- * and what is not the same is scaled. */
+ * long, by itself or until its memory and weights are there, or more memory than there is, is made
+ * with fewer layers: what a layer calls stays the same, and what is not the same is scaled. */
 #include "analyse/fit_measure.h"
 
 #include "analyse/one_rank.h"
@@ -21,6 +21,8 @@
 #define REPEATS_MOST 15
 #define LESSON_SECONDS 2.0 /* after these no further repeat is begun */
 #define SLOWEST_STEP_S 3.0 /* of two micro-steps */
+#define SLOWEST_OPEN_S 5.0 /* beside what libraries take, whatever the size */
+#define LIBRARIES_OPEN_S 2.0
 #define FEW_LAYERS 2
 #define COPY_BYTES ((size_t)32 << 20)
 #define COPY_REPEATS 7
@@ -29,6 +31,7 @@ typedef struct {
     const Config *cfg;
     FitFound *found;
     Run base;
+    double open_byte_s; /* seconds a byte, on the device and away from it, before the first step */
 } Search;
 
 /* --- planning --- */
@@ -212,11 +215,18 @@ static void conclude(FitFound *found, Lesson *lesson, bool copies, OpTimes *time
     found->steps += (int)lesson->repeats;
 }
 
-static int measure(const Search *search, const Run *run, OpTimes *times)
+static double bytes_of(const Run *run)
+{
+    return (double)run->plan.total + (double)run->plan.host;
+}
+
+static int measure(Search *search, const Run *run, OpTimes *times)
 {
     OneRank *one = mem_zalloc(1, sizeof *one);
     Lesson lesson = {0};
+    double begun = clock_seconds();
     int code = one_rank_open(one, run);
+    search->open_byte_s = fmax(clock_seconds() - begun - LIBRARIES_OPEN_S, 0) / bytes_of(run);
     code = code != 0 ? code : make_steps(one, &lesson);
     one_rank_close(one);
     if (code == 0) {
@@ -231,7 +241,7 @@ static int measure(const Search *search, const Run *run, OpTimes *times)
 }
 
 /* With so many layers; whether it fits here and will not take too long, as far as is known. */
-static bool set_layers(Run *run, int64_t layers, const OpTimes *times)
+static bool set_layers(const Search *search, Run *run, int64_t layers, const OpTimes *times)
 {
     run->setup.spec.layers = layers;
     trainer_plan(&run->setup, run->backend, &run->plan);
@@ -243,13 +253,13 @@ static bool set_layers(Run *run, int64_t layers, const OpTimes *times)
     op_uses_find(&uses, &run->setup, run->backend);
     double expected = op_times_sum(times, &uses).seconds;
     op_uses_free(&uses);
-    return expected <= SLOWEST_STEP_S;
+    return expected <= SLOWEST_STEP_S && search->open_byte_s * bytes_of(run) <= SLOWEST_OPEN_S;
 }
 
 /* One rank that keeps everything, with two micro-steps at most: a first one, and another. */
 static int learn(void *user, const FitCandidate *c, OpTimes *times)
 {
-    const Search *search = user;
+    Search *search = user;
     Config cfg;
     Run run = {0};
     int code = open_candidate(search, c, &cfg, &run);
@@ -263,18 +273,18 @@ static int learn(void *user, const FitCandidate *c, OpTimes *times)
         s->ddp = (DdpSetup){.kind = DDP_FLAT, .ranks = 1, .bucket_bytes = s->ddp.bucket_bytes};
         s->save_copy = false;
         bool first = times->count == 0 && few; /* how long all layers take is not known yet */
-        if (first && set_layers(&run, FEW_LAYERS, times)) {
+        if (first && set_layers(search, &run, FEW_LAYERS, times)) {
             code = measure(search, &run, times);
         }
         bool known = !first || times->count > 0;
-        if (code == 0 && known && set_layers(&run, layers, times)) {
+        if (code == 0 && known && set_layers(search, &run, layers, times)) {
             if (first) { /* a step of all layers knows all of it, and better */
                 times->count = 0;
             }
             code = measure(search, &run, times);
         } else if (code == 0) {
             search->found->reduced = true;
-            bool again = !first && few && set_layers(&run, FEW_LAYERS, times);
+            bool again = !first && few && set_layers(search, &run, FEW_LAYERS, times);
             code = again ? measure(search, &run, times) : 0;
         }
     }
