@@ -9,8 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#define HUGE_PAGE ((size_t)2 << 20)
 
 void *mem_checked(void *pointer, size_t bytes)
 {
@@ -108,13 +111,31 @@ char *mem_format(const char *format, ...)
     return text;
 }
 
-void *mem_try_aligned(size_t bytes)
+/* align: a power of two. */
+static void *try_block(size_t bytes, size_t align)
 {
-    size_t rounded = (bytes + 63) & ~(size_t)63;
+    size_t rounded = (bytes + align - 1) & ~(align - 1);
     if (rounded < bytes) {
         return NULL;
     }
-    return aligned_alloc(64, rounded > 0 ? rounded : 64);
+    return aligned_alloc(align, rounded > 0 ? rounded : align);
+}
+
+void *mem_try_aligned(size_t bytes)
+{
+    return try_block(bytes, 64);
+}
+
+void *mem_try_large(size_t bytes)
+{
+    if (bytes < HUGE_PAGE) {
+        return try_block(bytes, 256);
+    }
+    void *block = try_block(bytes, HUGE_PAGE);
+    if (block != NULL) {
+        madvise(block, bytes, MADV_HUGEPAGE); /* advice: small pages do as well */
+    }
+    return block;
 }
 
 /* The number in a one-value file of the system, or 0. */

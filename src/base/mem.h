@@ -37,6 +37,10 @@ void mem_claim_json(void);
 /* 64-byte aligned; NULL when the system has no more. Free with free(). */
 void *mem_try_aligned(size_t bytes);
 
+/* The same for what may be gigabytes: 256-byte aligned, and of huge pages where it is large enough.
+ * The pages are not there before they are written, which several threads do faster than one. */
+void *mem_try_large(size_t bytes);
+
 /* Bytes of physical memory this process could still use (MemAvailable, lowered by a cgroup limit);
  * 0 when the system does not say. */
 size_t mem_available(void);

@@ -14,14 +14,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #ifdef PACER_HAVE_TILES
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
-
-#define HUGE_PAGE ((size_t)2 << 20)
 
 typedef struct {
     const char *name;
@@ -154,17 +151,9 @@ const char *cpu_no_bf16(void)
 static void *host_alloc(Backend *backend, size_t bytes)
 {
     size_t available = backend->available(backend);
-    if (bytes > SIZE_MAX - HUGE_PAGE || (available > 0 && bytes > available)) {
-        return NULL;
-    }
-    size_t align = bytes >= HUGE_PAGE ? HUGE_PAGE : ARENA_ALIGN;
-    size_t rounded = (bytes + align - 1) / align * align;
-    void *block = aligned_alloc(align, rounded > 0 ? rounded : align);
+    void *block = available > 0 && bytes > available ? NULL : mem_try_large(bytes);
     if (block != NULL) {
-        if (align == HUGE_PAGE) {
-            madvise(block, rounded, MADV_HUGEPAGE); /* advice: small pages do as well */
-        }
-        threads_copy(block, NULL, rounded, backend->threads);
+        threads_copy(block, NULL, bytes, backend->threads);
     }
     return block;
 }

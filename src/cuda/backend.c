@@ -21,6 +21,7 @@
 #define LEAST_COMPUTE 80
 #define RING_SLOTS 8
 #define SLOT_BYTES ((size_t)1 << 20)
+#define PIECE_BYTES ((size_t)2 << 20) /* of pinned memory: a huge page */
 /* Every chunk of logits adds to the gradient of the head in memory: few large ones. */
 #define HEAD_BYTES ((size_t)1 << 30)
 #define KEPT_FREE ((size_t)256 << 20) /* left to the driver and to kernels that load late */
@@ -92,19 +93,31 @@ static void gpu_release(Backend *backend, void *block)
 }
 
 /* Pinned: the GPU writes into it by itself, while a download to other memory goes through the
- * driver's own blocks. */
+ * driver's own blocks. All threads write the pages first: the driver would make them one by one. */
 static void *gpu_host_alloc(Backend *backend, size_t bytes)
 {
-    void *block = NULL;
     (void)backend;
-    cudaError_t status = cudaMallocHost(&block, bytes > 0 ? bytes : 1);
+    size_t available = mem_available(), pieces = bytes / PIECE_BYTES + 1; /* pages of its own */
+    char *block = available > 0 && bytes > available ? NULL : mem_try_large(pieces * PIECE_BYTES);
+    if (block == NULL) {
+        return NULL;
+    }
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < pieces; i++) {
+        memset(block + i * PIECE_BYTES, 0, PIECE_BYTES);
+    }
+    cudaError_t status = cudaHostRegister(block, pieces * PIECE_BYTES, cudaHostRegisterDefault);
+    if (status != cudaSuccess) {
+        free(block);
+    }
     return block_or_null(status, block);
 }
 
 static void gpu_host_release(Backend *backend, void *block)
 {
     CUDA_CHECK(cudaStreamSynchronize(((CudaBackend *)backend)->stream));
-    CUDA_CHECK(cudaFreeHost(block));
+    CUDA_CHECK(cudaHostUnregister(block));
+    free(block);
 }
 
 static size_t gpu_available(Backend *backend)

@@ -8,11 +8,7 @@
 static void *host_alloc(Backend *backend, size_t bytes)
 {
     (void)backend;
-    if (bytes > SIZE_MAX - ARENA_ALIGN) {
-        return NULL;
-    }
-    size_t rounded = (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
-    return aligned_alloc(ARENA_ALIGN, rounded > 0 ? rounded : ARENA_ALIGN);
+    return mem_try_large(bytes);
 }
 
 static void host_release(Backend *backend, void *block)
