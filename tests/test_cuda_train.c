@@ -67,6 +67,25 @@ static void test_cuda_train__same_bits_with_and_without_graph(void **state)
     }
 }
 
+/* Kernels in place before those ahead of them have ended, or launched behind them. */
+static void test_cuda_train__same_bits_whenever_kernels_start(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        TrainerSetup setup = gpu_setup(presets[i % 2], 8, 1, 256);
+        setup.graph = i < 2;
+        Outcome first = small_run(setup, gpu, 4);
+        for (int early = 0; early < 2; early++) {
+            Backend *other;
+            early == 1 ? unsetenv("PACER_PDL") : setenv("PACER_PDL", "0", 1);
+            assert_int_equal(cuda_backend_open(0, &other), 0);
+            same_bits(first, small_run(setup, other, 4));
+            other->close(other);
+        }
+        free(first.params);
+    }
+}
+
 /* Heads turned inside attention or by themselves. */
 static void test_cuda_train__same_bits_with_and_without_turns(void **state)
 {
@@ -343,6 +362,7 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cuda_train__same_bits_with_and_without_graph),
+        cmocka_unit_test(test_cuda_train__same_bits_whenever_kernels_start),
         cmocka_unit_test(test_cuda_train__same_bits_with_and_without_turns),
         cmocka_unit_test(test_cuda_train__offload_gives_the_same_bits),
         cmocka_unit_test(test_cuda_train__f32_as_on_the_cpu),

@@ -316,11 +316,9 @@ static inline FlashArgs flash_args(HeadShape s)
     return a;
 }
 
-/* Launches `kernel` with `blocks` blocks and `shared` bytes of shared memory each, of which
- * processors set aside as much as they can, so that several blocks fit. */
-template <typename Kernel, typename Args>
-static inline void flash_launch(const char *name, Kernel kernel, int64_t blocks, int threads,
-                                int shared, cudaStream_t stream, const Args &args)
+/* A block of `kernel` may have `shared` bytes of shared memory, of which processors set aside as
+ * much as they can, so that several blocks fit. */
+template <typename Kernel> static inline void flash_allow(Kernel kernel, int shared)
 {
     if (shared > 0) {
         CUDA_CHECK(
@@ -328,6 +326,14 @@ static inline void flash_launch(const char *name, Kernel kernel, int64_t blocks,
         CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
                                         cudaSharedmemCarveoutMaxShared));
     }
+}
+
+/* Launches `kernel` with `blocks` blocks and `shared` bytes of shared memory each. */
+template <typename Kernel, typename Args>
+static inline void flash_launch(const char *name, Kernel kernel, int64_t blocks, int threads,
+                                int shared, cudaStream_t stream, const Args &args)
+{
+    flash_allow(kernel, shared);
     kernel<<<(unsigned)blocks, threads, shared, stream>>>(args);
     CUDA_LAUNCHED(name);
 }

@@ -72,6 +72,7 @@ static __device__ __forceinline__ void turn_tiles(unsigned char *q_tile, unsigne
 template <bool Turned>
 static __global__ void __launch_bounds__(FLASH_THREADS, 4) flash_forward_whole(FlashArgs a)
 {
+    await_previous();
     extern __shared__ __align__(128) unsigned char shared[];
     int rows = padded(a.seq), units = rows / UNIT;
     unsigned char *q_tile = shared, *k_tile = q_tile + rows * ROW_BYTES;
@@ -200,6 +201,7 @@ template <int Warps, int BlocksPerProcessor, bool Turned>
 static __global__ void __launch_bounds__(32 * Warps, BlocksPerProcessor)
     flash_backward_whole(FlashArgs a)
 {
+    await_previous();
     constexpr int threads = 32 * Warps, pieces_each = SEQ_MOST * ROW_BYTES / 16 / threads;
     extern __shared__ __align__(128) unsigned char shared[];
     int rows = padded(a.seq), units = rows / UNIT, tile = rows * ROW_BYTES;
@@ -290,20 +292,24 @@ bool flash_whole_covers(const CudaBackend *backend, HeadShape s, bool vectorise)
 
 void flash_whole_forward(const CudaBackend *backend, const FlashArgs &args)
 {
-    flash_launch("flash_forward_whole",
-                 args.turns != NULL ? flash_forward_whole<true> : flash_forward_whole<false>,
-                 (int64_t)args.batch * args.heads, FLASH_THREADS, forward_bytes(args.seq),
-                 backend->stream, args);
+    auto kernel = args.turns != NULL ? flash_forward_whole<true> : flash_forward_whole<false>;
+    int shared = forward_bytes(args.seq);
+    flash_allow(kernel, shared);
+    cuda_start(kernel, (unsigned)(args.batch * args.heads), FLASH_THREADS, (size_t)shared,
+               backend->stream, args);
+    CUDA_LAUNCHED("flash_forward_whole");
 }
 
 template <int Warps, int BlocksPerProcessor>
 static void backward(const CudaBackend *backend, const FlashArgs &args)
 {
-    flash_launch("flash_backward_whole",
-                 args.turns != NULL ? flash_backward_whole<Warps, BlocksPerProcessor, true>
-                                    : flash_backward_whole<Warps, BlocksPerProcessor, false>,
-                 (int64_t)args.batch * args.heads, 32 * Warps, backward_bytes(args.seq, Warps),
-                 backend->stream, args);
+    auto kernel = args.turns != NULL ? flash_backward_whole<Warps, BlocksPerProcessor, true>
+                                     : flash_backward_whole<Warps, BlocksPerProcessor, false>;
+    int shared = backward_bytes(args.seq, Warps);
+    flash_allow(kernel, shared);
+    cuda_start(kernel, (unsigned)(args.batch * args.heads), 32 * Warps, (size_t)shared,
+               backend->stream, args);
+    CUDA_LAUNCHED("flash_backward_whole");
 }
 
 void flash_whole_backward(const CudaBackend *backend, const FlashArgs &args)

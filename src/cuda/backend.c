@@ -476,6 +476,7 @@ int cuda_backend_open(int device, Backend **out)
         free(gpu);
         return err_set(ERR_FAILED, "the CUDA backend has no %s", missing);
     }
+    cuda_find_early();
     size_t all;
     CUDA_CHECK(cudaMemGetInfo(&gpu->free_at_open, &all));
     CUDA_CHECK(cudaStreamCreateWithFlags(&gpu->cuda.stream, cudaStreamNonBlocking));

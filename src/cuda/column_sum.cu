@@ -16,6 +16,7 @@ template <typename T, int LANES>
 __global__ void __launch_bounds__(WARP *SUM_WARPS, SUM_BLOCKS)
     band_sums(const T *x, int64_t rows, int64_t width, int64_t band, float *partials)
 {
+    await_previous();
     __shared__ float of_warp[SUM_WARPS][LANES][WARP];
     int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     int64_t column = ((int64_t)blockIdx.x * WARP + lane) * LANES;
@@ -52,6 +53,7 @@ __global__ void __launch_bounds__(WARP *FOLD_SLICES)
     fold_partials(const float *partials, int count, int64_t width, int64_t stride, float *a,
                   float *b, bool add)
 {
+    await_previous();
     __shared__ float of_slice[FOLD_SLICES][WARP];
     int lane = threadIdx.x % WARP, slice = threadIdx.x / WARP, slices = blockDim.x / WARP;
     int64_t column = (int64_t)blockIdx.x * WARP + lane;
@@ -87,8 +89,8 @@ void cuda_fold_partials(cudaStream_t stream, const float *partials, int count, i
     int64_t stride = b != NULL ? 2 * width : width;
     unsigned blocks = (unsigned)ceil_div(stride, WARP);
     unsigned threads = WARP * (unsigned)clamp_to(count, 1, FOLD_SLICES);
-    fold_partials<<<blocks, threads, 0, stream>>>(partials, count, width, stride, a, b,
-                                                  mode == MODE_ADD);
+    cuda_start(fold_partials, blocks, threads, 0, stream, partials, count, width, stride, a, b,
+               mode == MODE_ADD);
     CUDA_LAUNCHED("fold_partials");
 }
 
@@ -122,11 +124,12 @@ template <typename T> static void launch_band_sums(Ctx *c, Tensor x, float *part
     constexpr int lanes = wide_lanes<T>;
     if (aligned_16(data) && width % lanes == 0) {
         dim3 grid((unsigned)ceil_div(width, WARP * lanes), bands);
-        band_sums<T, lanes>
-            <<<grid, WARP * SUM_WARPS, 0, stream>>>(data, rows, width, band, partials);
+        cuda_start(band_sums<T, lanes>, grid, WARP * SUM_WARPS, 0, stream, data, rows, width, band,
+                   partials);
     } else {
         dim3 grid((unsigned)ceil_div(width, WARP), bands);
-        band_sums<T, 1><<<grid, WARP * SUM_WARPS, 0, stream>>>(data, rows, width, band, partials);
+        cuda_start(band_sums<T, 1>, grid, WARP * SUM_WARPS, 0, stream, data, rows, width, band,
+                   partials);
     }
     CUDA_LAUNCHED("band_sums");
 }

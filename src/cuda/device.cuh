@@ -296,6 +296,37 @@ __device__ inline float block_sum(float value)
 
 /* ---- Launches ---- */
 
+/* The first statement of every kernel that cuda_start launches. Lets the next kernel's blocks take
+ * their places, and waits until all work before this kernel has ended and its writes can be read.
+ * Every thread waits, so that a kernel's end tells that all before it have ended too. */
+__device__ inline void await_previous()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/* kernel<<<blocks, threads, shared, stream>>>(args), whose blocks may be in place before the kernel
+ * ahead of it has ended: behind that follows CUDA_LAUNCHED. No parameter of such a kernel is
+ * __restrict__: a load that cannot be overwritten may be moved ahead of the wait. */
+template <typename... Params, typename... Args>
+inline void cuda_start(void (*kernel)(Params...), dim3 blocks, dim3 threads, size_t shared,
+                       cudaStream_t stream, Args &&...args)
+{
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = blocks;
+    config.blockDim = threads;
+    config.dynamicSmemBytes = shared;
+    config.stream = stream;
+    config.attrs = &early;
+    config.numAttrs = cuda_early ? 1 : 0;
+    (void)cudaLaunchKernelEx(&config, kernel, static_cast<Args &&>(args)...);
+}
+
 /* Whether every address is a multiple of 16 bytes; NULL is. */
 template <typename... Pointers> inline bool aligned_16(const Pointers *...pointers)
 {

@@ -142,6 +142,7 @@ template <typename T, int LANES>
 __global__ void __launch_bounds__(WARP *SUM_WARPS)
     sum_runs(Sorted sorted, const T *dout, int64_t width, float *dtable, bool add)
 {
+    await_previous();
     __shared__ float room[SUM_WARPS * LANES * WARP];
     __shared__ int32_t
         id[2 * CHUNK + 1];   /* of the place before the chunk, the chunk, and the next */
@@ -199,6 +200,7 @@ __global__ void __launch_bounds__(WARP *POSITION_WARPS)
     sum_positions(const T *dout, int64_t count, int64_t seq, int64_t width, float *dpositions,
                   bool add)
 {
+    await_previous();
     __shared__ float room[POSITION_WARPS * LANES * WARP];
     int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
     int64_t t = blockIdx.x, column = ((int64_t)blockIdx.y * WARP + lane) * LANES;
@@ -223,6 +225,7 @@ __global__ void __launch_bounds__(WARP *POSITION_WARPS)
     sum_document_positions(const T *dout, const int32_t *starts, int64_t count, int64_t seq,
                            int64_t width, float *dpositions, bool add)
 {
+    await_previous();
     __shared__ float room[POSITION_WARPS * LANES * WARP];
     int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
     int64_t position = blockIdx.x, column = ((int64_t)blockIdx.y * WARP + lane) * LANES;
@@ -256,8 +259,8 @@ static void launch_sums(cudaStream_t stream, Sorted sorted, Tensor dout, Tensor 
     int64_t width = dout.dim[1], count = dout.dim[0] / seq;
     unsigned tiles = (unsigned)ceil_div(width, WARP * LANES);
     dim3 chunks((unsigned)ceil_div(sorted.count, CHUNK), tiles);
-    sum_runs<T, LANES><<<chunks, WARP * SUM_WARPS, 0, stream>>>(sorted, from, width,
-                                                                (float *)dtable.data, table_add);
+    cuda_start(sum_runs<T, LANES>, chunks, WARP * SUM_WARPS, 0, stream, sorted, from, width,
+               (float *)dtable.data, table_add);
     CUDA_LAUNCHED("sum_runs");
     if (tensor_given(dpositions)) {
         int64_t at_once = tensor_given(starts) ? 1 : SUM_FLIGHT; /* sequences that a warp reads */
@@ -265,11 +268,11 @@ static void launch_sums(cudaStream_t stream, Sorted sorted, Tensor dout, Tensor 
         dim3 rows((unsigned)dpositions.dim[0], tiles);
         float *to = (float *)dpositions.data;
         if (tensor_given(starts)) {
-            sum_document_positions<T, LANES><<<rows, WARP * warps, 0, stream>>>(
-                from, (const int32_t *)starts.data, count, seq, width, to, positions_add);
+            cuda_start(sum_document_positions<T, LANES>, rows, WARP * warps, 0, stream, from,
+                       (const int32_t *)starts.data, count, seq, width, to, positions_add);
         } else {
-            sum_positions<T, LANES>
-                <<<rows, WARP * warps, 0, stream>>>(from, count, seq, width, to, positions_add);
+            cuda_start(sum_positions<T, LANES>, rows, WARP * warps, 0, stream, from, count, seq,
+                       width, to, positions_add);
         }
         CUDA_LAUNCHED("sum_positions");
     }

@@ -33,6 +33,7 @@ __device__ static float group_sum(float value, int group)
 template <typename T, int LANES>
 __global__ void __launch_bounds__(HEAD_THREADS) head_norm(HeadArgs<T> args)
 {
+    await_previous();
     int64_t n = ((int64_t)blockIdx.x * HEAD_THREADS + threadIdx.x) / args.group;
     int first = (int)(threadIdx.x % args.group) * LANES, step = args.group * LANES;
     bool there = n < args.rows * args.all;
@@ -69,6 +70,7 @@ __global__ void __launch_bounds__(HEAD_THREADS) head_norm(HeadArgs<T> args)
 template <typename T, int LANES>
 __global__ void __launch_bounds__(HEAD_THREADS) head_norm_slopes(HeadArgs<T> args)
 {
+    await_previous();
     extern __shared__ float sums[];
     int begin = blockIdx.y == 0 ? 0 : args.heads;
     int count = blockIdx.y == 0 ? args.heads : args.normed - args.heads;
@@ -155,8 +157,8 @@ template <typename T, int LANES> static void launch_head_norm(Ctx *c, HeadArgs<T
 {
     args.group = head_group(args.width / LANES);
     int64_t threads = args.rows * args.all * args.group;
-    head_norm<T, LANES>
-        <<<(unsigned)ceil_div(threads, HEAD_THREADS), HEAD_THREADS, 0, cuda_of(c)->stream>>>(args);
+    cuda_start(head_norm<T, LANES>, (unsigned)ceil_div(threads, HEAD_THREADS), HEAD_THREADS, 0,
+               cuda_of(c)->stream, args);
     CUDA_LAUNCHED("head_norm");
 }
 
@@ -196,8 +198,8 @@ static void launch_slopes(Ctx *c, HeadArgs<T> args, unsigned blocks)
     /* Whole warps, since sums over groups are taken by them. */
     int64_t threads = clamp_to(groups * args.group / WARP * WARP, WARP, HEAD_THREADS);
     size_t shared = (size_t)(threads / args.group * row);
-    head_norm_slopes<T, LANES>
-        <<<dim3(blocks, 2), (unsigned)threads, shared, cuda_of(c)->stream>>>(args);
+    cuda_start(head_norm_slopes<T, LANES>, dim3(blocks, 2), (unsigned)threads, shared,
+               cuda_of(c)->stream, args);
     CUDA_LAUNCHED("head_norm_slopes");
 }
 

@@ -168,6 +168,7 @@ __global__ void __launch_bounds__(XENT_MOST_THREADS)
     xent_row(T *logits, const int32_t *targets, float *losses, int width, int classes, float cap,
              float scale, bool gradient, int room, float *tallies)
 {
+    await_previous();
     extern __shared__ uint4 kept[];
     constexpr int lanes = wide_lanes<T>;
     Row<T> row = find_row(logits + (int64_t)blockIdx.x * width, classes);
@@ -309,6 +310,7 @@ __device__ static Slope<CAPPED> tally_row(const Row<T> &row, const Start &start,
 template <typename T, bool CAPPED>
 __global__ void __launch_bounds__(XENT_MOST_THREADS) xent_stream(Stream<T> args)
 {
+    await_previous();
     extern __shared__ uint4 ring[];
     constexpr int lanes = wide_lanes<T>;
     int step = blockDim.x, thread = threadIdx.x, turn = 0, place = 0;
@@ -386,8 +388,8 @@ template <typename T, bool CAPPED> static bool launch_stream(Ctx *c, Stream<T> a
                                     cudaSharedmemCarveoutMaxShared));
     CUDA_CHECK(cudaFuncSetAttribute(xent_stream<T, CAPPED>,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, (int)limit));
-    xent_stream<T, CAPPED>
-        <<<(unsigned)blocks, (unsigned)threads, (size_t)shared, cuda->stream>>>(args);
+    cuda_start(xent_stream<T, CAPPED>, (unsigned)blocks, (unsigned)threads, (size_t)shared,
+               cuda->stream, args);
     CUDA_LAUNCHED("xent_stream");
     return true;
 }
@@ -419,10 +421,9 @@ static void xent_of(Ctx *c, Tensor logits, int64_t classes, float cap, Tensor ta
                                     cudaSharedmemCarveoutMaxShared));
     CUDA_CHECK(cudaFuncSetAttribute(xent_row<T, CAPPED>,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, most * 16));
-    xent_row<T, CAPPED>
-        <<<(unsigned)args.rows, (unsigned)threads, (size_t)room * 16, cuda_of(c)->stream>>>(
-            args.logits, args.targets, args.losses, args.width, args.classes, cap, scale, gradient,
-            room, tallies);
+    cuda_start(xent_row<T, CAPPED>, (unsigned)args.rows, (unsigned)threads, (size_t)room * 16,
+               cuda_of(c)->stream, args.logits, args.targets, args.losses, args.width, args.classes,
+               cap, scale, gradient, room, tallies);
     CUDA_LAUNCHED("xent_row");
 }
 
@@ -453,6 +454,7 @@ template <int LANES>
 __global__ void __launch_bounds__(SUM_THREADS, 1)
     sum_all(const float *x, int64_t count, float scale, float *out, bool add)
 {
+    await_previous();
     float sum[LANES] = {};
     int64_t pieces = count / LANES;
     add_many_lanes<SUM_FLIGHT, false>(x + threadIdx.x * LANES, SUM_THREADS * LANES,
@@ -478,11 +480,11 @@ void cuda_sum(Ctx *c, Tensor x, double scale, Tensor out, Mode mode)
     cudaStream_t stream = cuda_of(c)->stream;
     int64_t count = tensor_count(x);
     if (aligned_16(from)) {
-        sum_all<4><<<1, SUM_THREADS, 0, stream>>>(from, count, (float)scale, (float *)out.data,
-                                                  mode == MODE_ADD);
+        cuda_start(sum_all<4>, 1, SUM_THREADS, 0, stream, from, count, (float)scale,
+                   (float *)out.data, mode == MODE_ADD);
     } else {
-        sum_all<1><<<1, SUM_THREADS, 0, stream>>>(from, count, (float)scale, (float *)out.data,
-                                                  mode == MODE_ADD);
+        cuda_start(sum_all<1>, 1, SUM_THREADS, 0, stream, from, count, (float)scale,
+                   (float *)out.data, mode == MODE_ADD);
     }
     CUDA_LAUNCHED("sum_all");
 }

@@ -43,6 +43,7 @@ __device__ static float row_sum(float value)
 template <typename T, bool ADD>
 __global__ void __launch_bounds__(MOST_THREADS) norm_forward_kept(ForwardArgs<T> args)
 {
+    await_previous();
     constexpr int lanes = wide_lanes<T>;
     int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
     if (row >= args.rows) {
@@ -124,6 +125,7 @@ __global__ void __launch_bounds__(MOST_THREADS) norm_forward_kept(ForwardArgs<T>
 template <typename T, bool ADD>
 __global__ void __launch_bounds__(PLAIN_THREADS) norm_forward_plain(ForwardArgs<T> args)
 {
+    await_previous();
     int64_t width = args.width, start = blockIdx.x * width;
     const T *from = (ADD ? args.r : args.x) + start;
     float sum = 0, squares = 0;
@@ -176,9 +178,9 @@ static void launch_forward(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Tens
         int rows = threads == WARP ? FORWARD_ROWS : 1;
         dim3 block((unsigned)threads, (unsigned)rows);
         unsigned blocks = (unsigned)ceil_div(args.rows, rows);
-        norm_forward_kept<T, ADD><<<blocks, block, 0, stream>>>(args);
+        cuda_start(norm_forward_kept<T, ADD>, blocks, block, 0, stream, args);
     } else {
-        norm_forward_plain<T, ADD><<<(unsigned)args.rows, PLAIN_THREADS, 0, stream>>>(args);
+        cuda_start(norm_forward_plain<T, ADD>, (unsigned)args.rows, PLAIN_THREADS, 0, stream, args);
     }
     CUDA_LAUNCHED("norm_forward");
 }
@@ -306,6 +308,7 @@ template <typename T, int ROWS>
 __global__ void __launch_bounds__(ROWS == 1 ? MOST_THREADS : BACKWARD_THREADS)
     norm_backward_owned(BackwardArgs<T> args)
 {
+    await_previous();
     extern __shared__ uint4 fetched_dy[]; /* (ROWS, threads), like the next two */
     uint4 *fetched_x = fetched_dy + ROWS * blockDim.x, *fetched_old = fetched_x + ROWS * blockDim.x;
     constexpr int lanes = wide_lanes<T>;
@@ -399,6 +402,7 @@ __global__ void __launch_bounds__(ROWS == 1 ? MOST_THREADS : BACKWARD_THREADS)
 template <typename T>
 __global__ void __launch_bounds__(PLAIN_THREADS) norm_backward_plain(BackwardArgs<T> args)
 {
+    await_previous();
     int64_t width = args.width;
     float *partial = args.partials + blockIdx.x * args.stride;
     for (int64_t i = threadIdx.x; i < width; i += blockDim.x) {
@@ -464,7 +468,7 @@ static void launch_owned(const BackwardArgs<T> &args, unsigned blocks, int64_t t
                                     cudaSharedmemCarveoutMaxShared));
     CUDA_CHECK(cudaFuncSetAttribute(norm_backward_owned<T, ROWS>,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared));
-    norm_backward_owned<T, ROWS><<<blocks, (unsigned)threads, shared, stream>>>(args);
+    cuda_start(norm_backward_owned<T, ROWS>, blocks, (unsigned)threads, shared, stream, args);
 }
 
 template <typename T>
@@ -491,7 +495,7 @@ static void launch_backward(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats
     bool wide = args.width % wide_lanes<T> == 0 && threads <= MOST_THREADS &&
                 aligned_16(args.dy, args.x, args.weight, args.dx, args.partials);
     if (!wide) {
-        norm_backward_plain<T><<<blocks, PLAIN_THREADS, 0, stream>>>(args);
+        cuda_start(norm_backward_plain<T>, blocks, PLAIN_THREADS, 0, stream, args);
     } else if (threads <= BACKWARD_THREADS) {
         launch_owned<T, BACKWARD_ROWS>(args, blocks, threads, stream);
     } else {
@@ -521,6 +525,7 @@ __global__ void __launch_bounds__(PIECE_COLUMNS *PIECE_WARPS)
     norm_pieces(const T *dy, const T *x, const float *stats, int64_t rows, int64_t width,
                 float *dweights)
 {
+    await_previous();
     __shared__ float sums[PIECE_WARPS][PIECE_COLUMNS];
     int64_t column = (int64_t)blockIdx.x * PIECE_COLUMNS + threadIdx.x;
     int64_t first = (int64_t)blockIdx.y * rows;
@@ -547,9 +552,8 @@ static void launch_pieces(Ctx *c, Tensor dy, Tensor x, Tensor stats, Tensor dwei
     int64_t width = x.dim[1], pieces = dweights.dim[0], rows = x.dim[0] / pieces;
     dim3 blocks((unsigned)ceil_div(width, PIECE_COLUMNS), (unsigned)pieces);
     dim3 threads(PIECE_COLUMNS, PIECE_WARPS);
-    norm_pieces<T><<<blocks, threads, 0, cuda_of(c)->stream>>>(
-        (const T *)dy.data, (const T *)x.data, (const float *)stats.data, rows, width,
-        (float *)dweights.data);
+    cuda_start(norm_pieces<T>, blocks, threads, 0, cuda_of(c)->stream, (const T *)dy.data,
+               (const T *)x.data, (const float *)stats.data, rows, width, (float *)dweights.data);
     CUDA_LAUNCHED("norm_pieces");
 }
 

@@ -14,6 +14,7 @@ template <int LANES>
 __global__ void __launch_bounds__(FLAT_THREADS, SQUARES_BLOCKS)
     square_sums(const float *x, int64_t count, float *partials)
 {
+    await_previous();
     int64_t pieces = count / LANES, step = (int64_t)gridDim.x * FLAT_THREADS;
     int64_t first = (int64_t)blockIdx.x * FLAT_THREADS + threadIdx.x;
     float sum[LANES] = {};
@@ -35,6 +36,7 @@ __global__ void __launch_bounds__(FLAT_THREADS, SQUARES_BLOCKS)
 __global__ void __launch_bounds__(FOLD_THREADS)
     fold_squares(const float *partials, int count, float *out, bool add)
 {
+    await_previous();
     float total = 0;
     for (int i = threadIdx.x; i < count; i += FOLD_THREADS) {
         total += partials[i];
@@ -68,13 +70,13 @@ void cuda_sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode, void *ws)
     cudaStream_t stream = cuda_of(c)->stream;
     unsigned blocks = square_blocks(c, x);
     if (aligned_16(from)) {
-        square_sums<4><<<blocks, FLAT_THREADS, 0, stream>>>(from, count, partials);
+        cuda_start(square_sums<4>, blocks, FLAT_THREADS, 0, stream, from, count, partials);
     } else {
-        square_sums<1><<<blocks, FLAT_THREADS, 0, stream>>>(from, count, partials);
+        cuda_start(square_sums<1>, blocks, FLAT_THREADS, 0, stream, from, count, partials);
     }
     CUDA_LAUNCHED("square_sums");
-    fold_squares<<<1, FOLD_THREADS, 0, stream>>>(partials, (int)blocks, (float *)out.data,
-                                                 mode == MODE_ADD);
+    cuda_start(fold_squares, 1, FOLD_THREADS, 0, stream, partials, (int)blocks, (float *)out.data,
+               mode == MODE_ADD);
     CUDA_LAUNCHED("fold_squares");
 }
 
@@ -272,6 +274,7 @@ __device__ static void update(const UpdateRange<State, Master> &args, const Upda
 template <bool Adaptive, int LANES, typename State, typename Master>
 __global__ void __launch_bounds__(FLAT_THREADS, 4) update_range(UpdateRange<State, Master> args)
 {
+    await_previous();
     UpdateStep step = read_step(args);
     if (step.none) {
         return;
@@ -292,8 +295,8 @@ template <bool Adaptive, int LANES, typename State, typename Master>
 static void launch_update(cudaStream_t stream, UpdateRange<State, Master> range)
 {
     int64_t blocks = ceil_div(range.count / LANES, FLAT_THREADS * UPDATE_ROUNDS);
-    update_range<Adaptive, LANES>
-        <<<(unsigned)clamp_to(blocks, 1, INT32_MAX), FLAT_THREADS, 0, stream>>>(range);
+    cuda_start(update_range<Adaptive, LANES, State, Master>,
+               (unsigned)clamp_to(blocks, 1, INT32_MAX), FLAT_THREADS, 0, stream, range);
     CUDA_LAUNCHED("update_range");
 }
 

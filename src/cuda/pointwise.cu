@@ -39,6 +39,7 @@ template <typename T, int LANES, typename Op>
 __global__ void __launch_bounds__(MAP_THREADS)
     map_elements(const T *a, const T *b, T *out, int64_t count)
 {
+    await_previous();
     int64_t pieces = count / LANES;
     int64_t first = (int64_t)blockIdx.x * (MAP_THREADS * MAP_PIECES) + threadIdx.x;
     float left[MAP_PIECES][LANES] = {}, right[MAP_PIECES][LANES] = {};
@@ -74,8 +75,8 @@ template <typename T, int LANES, typename Op>
 static void launch_map(cudaStream_t stream, const T *a, const T *b, T *out, int64_t count)
 {
     int64_t blocks = ceil_div(count / LANES, MAP_THREADS * MAP_PIECES);
-    map_elements<T, LANES, Op>
-        <<<(unsigned)clamp_to(blocks, 1, INT32_MAX), MAP_THREADS, 0, stream>>>(a, b, out, count);
+    cuda_start(map_elements<T, LANES, Op>, (unsigned)clamp_to(blocks, 1, INT32_MAX), MAP_THREADS, 0,
+               stream, a, b, out, count);
     CUDA_LAUNCHED("map_elements");
 }
 
@@ -126,6 +127,7 @@ template <typename T, int LANES>
 __global__ void __launch_bounds__(MAP_THREADS)
     scale_elements(const T *x, float factor, float cap, T *out, int64_t pieces)
 {
+    await_previous();
     int64_t piece = (int64_t)blockIdx.x * MAP_THREADS + threadIdx.x;
     if (piece < pieces) {
         float value[LANES];
@@ -143,8 +145,8 @@ template <typename T, int LANES>
 static void scale_pieces(Ctx *c, const T *x, float factor, float cap, T *out, int64_t pieces)
 {
     unsigned blocks = (unsigned)clamp_to(ceil_div(pieces, MAP_THREADS), 1, INT32_MAX);
-    scale_elements<T, LANES>
-        <<<blocks, MAP_THREADS, 0, cuda_of(c)->stream>>>(x, factor, cap, out, pieces);
+    cuda_start(scale_elements<T, LANES>, blocks, MAP_THREADS, 0, cuda_of(c)->stream, x, factor, cap,
+               out, pieces);
     CUDA_LAUNCHED("scale_elements");
 }
 
@@ -193,6 +195,7 @@ static unsigned row_threads(int64_t pieces)
 template <typename T, int LANES, Activation A>
 __global__ void __launch_bounds__(ROW_THREADS) gated(const T *gate_up, T *y, int64_t width)
 {
+    await_previous();
     const T *row = gate_up + blockIdx.x * 2 * width;
     for (int64_t at = threadIdx.x * LANES; at < width; at += blockDim.x * LANES) {
         float gate[LANES], up[LANES];
@@ -211,6 +214,7 @@ template <typename T, int LANES, Activation A>
 __global__ void __launch_bounds__(ROW_THREADS)
     gated_slopes(const T *dy, const T *gate_up, T *dgate_up, int64_t width)
 {
+    await_previous();
     int64_t start = blockIdx.x * 2 * width;
     for (int64_t at = threadIdx.x * LANES; at < width; at += blockDim.x * LANES) {
         float gate[LANES], up[LANES], slope[LANES];
@@ -235,9 +239,10 @@ template <typename T, Activation A> static void rows_gated(Ctx *c, Tensor gate_u
     cudaStream_t stream = cuda_of(c)->stream;
     constexpr int lanes = wide_lanes<T>;
     if (width % lanes == 0 && aligned_16(from, to)) {
-        gated<T, lanes, A><<<rows, row_threads(width / lanes), 0, stream>>>(from, to, width);
+        cuda_start(gated<T, lanes, A>, rows, row_threads(width / lanes), 0, stream, from, to,
+                   width);
     } else {
-        gated<T, 1, A><<<rows, row_threads(width), 0, stream>>>(from, to, width);
+        cuda_start(gated<T, 1, A>, rows, row_threads(width), 0, stream, from, to, width);
     }
     CUDA_LAUNCHED("gated");
 }
@@ -252,10 +257,11 @@ static void rows_gated_backward(Ctx *c, Tensor dy, Tensor gate_up, Tensor dgate_
     cudaStream_t stream = cuda_of(c)->stream;
     constexpr int lanes = wide_lanes<T>;
     if (width % lanes == 0 && aligned_16(slope, from, to)) {
-        gated_slopes<T, lanes, A>
-            <<<rows, row_threads(width / lanes), 0, stream>>>(slope, from, to, width);
+        cuda_start(gated_slopes<T, lanes, A>, rows, row_threads(width / lanes), 0, stream, slope,
+                   from, to, width);
     } else {
-        gated_slopes<T, 1, A><<<rows, row_threads(width), 0, stream>>>(slope, from, to, width);
+        cuda_start(gated_slopes<T, 1, A>, rows, row_threads(width), 0, stream, slope, from, to,
+                   width);
     }
     CUDA_LAUNCHED("gated_slopes");
 }
@@ -290,6 +296,7 @@ __global__ void __launch_bounds__(ROW_THREADS)
     rotate_heads(T *qkv, const float *table, const int32_t *starts, int64_t width, int heads,
                  int half, int seq, float direction)
 {
+    await_previous();
     T *row = qkv + blockIdx.x * width;
     int position = (int)(blockIdx.x % seq) - (starts != NULL ? starts[blockIdx.x] : 0);
     const float *angles = table + (int64_t)position * 2 * half;
@@ -324,11 +331,11 @@ static void launch_rope(Ctx *c, Tensor qkv, HeadShape shape, Tensor table, bool 
     cudaStream_t stream = cuda_of(c)->stream;
     constexpr int lanes = wide_lanes<T>;
     if (half % lanes == 0 && aligned_16(data, angles)) {
-        rotate_heads<T, lanes><<<rows, row_threads(pairs / lanes), 0, stream>>>(
-            data, angles, starts, width, heads, half, (int)shape.seq, direction);
+        cuda_start(rotate_heads<T, lanes>, rows, row_threads(pairs / lanes), 0, stream, data,
+                   angles, starts, width, heads, half, (int)shape.seq, direction);
     } else {
-        rotate_heads<T, 1><<<rows, row_threads(pairs), 0, stream>>>(
-            data, angles, starts, width, heads, half, (int)shape.seq, direction);
+        cuda_start(rotate_heads<T, 1>, rows, row_threads(pairs), 0, stream, data, angles, starts,
+                   width, heads, half, (int)shape.seq, direction);
     }
     CUDA_LAUNCHED("rotate_heads");
 }

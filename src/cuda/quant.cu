@@ -289,6 +289,7 @@ __device__ static void write_sums(const Output &out, float (&sums)[OUTPUTS][LANE
 template <typename Maker>
 __global__ void __launch_bounds__(TILE_THREADS) make_codes(Maker maker, Output out)
 {
+    await_previous();
     constexpr int outputs = Maker::outputs;
     __shared__ __align__(16) uint32_t tile[outputs][TILE_COLUMNS * COLUMN_WORDS];
     __shared__ float of_warp[TILE_WARPS][outputs * TILE_COLUMNS];
@@ -392,7 +393,7 @@ static int64_t row_tiles(int64_t rows)
 template <typename Maker> static void launch_codes(Ctx *c, Maker maker, Output out)
 {
     dim3 grid((unsigned)ceil_div(out.width, TILE_COLUMNS), (unsigned)row_tiles(out.count));
-    make_codes<<<grid, TILE_THREADS, 0, cuda_of(c)->stream>>>(maker, out);
+    cuda_start(make_codes<Maker>, grid, TILE_THREADS, 0, cuda_of(c)->stream, maker, out);
     CUDA_LAUNCHED("make_codes");
 }
 
@@ -525,6 +526,7 @@ void cuda_quant_xent(Ctx *c, Tensor logits, int64_t classes, double cap, Tensor 
 __global__ void __launch_bounds__(RESCALE_THREADS)
     rescale(float *scales, unsigned *largest, int count, int parts)
 {
+    await_previous();
     int i = blockIdx.x * RESCALE_THREADS + threadIdx.x;
     if (i >= count) {
         return;
@@ -557,7 +559,7 @@ void cuda_rescale(Ctx *c, Tensor scales, Tensor largest)
 {
     int count = (int)largest.dim[0];
     unsigned blocks = (unsigned)ceil_div(count, RESCALE_THREADS);
-    rescale<<<blocks, RESCALE_THREADS, 0, cuda_of(c)->stream>>>(
-        (float *)scales.data, (unsigned *)largest.data, count, (int)largest.dim[1]);
+    cuda_start(rescale, blocks, RESCALE_THREADS, 0, cuda_of(c)->stream, (float *)scales.data,
+               (unsigned *)largest.data, count, (int)largest.dim[1]);
     CUDA_LAUNCHED("rescale");
 }

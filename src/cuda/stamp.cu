@@ -1,7 +1,10 @@
 /* Readings of the GPU's clock in order with its work. An event inside a recorded step would be
  * overwritten by the next replay before anyone reads it; a number in device memory travels with
  * the step's results. */
-#include "cuda/internal.h"
+#include "cuda/device.cuh"
+
+#include <stdlib.h>
+#include <string.h>
 
 __device__ static uint64_t now()
 {
@@ -12,7 +15,19 @@ __device__ static uint64_t now()
 
 static __global__ void stamp(int64_t *slot)
 {
+    await_previous();
     *slot = (int64_t)now();
+}
+
+bool cuda_early;
+
+/* Kernels wait by themselves where they were compiled for Hopper or newer. */
+void cuda_find_early(void)
+{
+    const char *asked = getenv("PACER_PDL");
+    cudaFuncAttributes compiled = {};
+    CUDA_CHECK(cudaFuncGetAttributes(&compiled, stamp));
+    cuda_early = compiled.ptxVersion >= 90 && (asked == NULL || strcmp(asked, "0") != 0);
 }
 
 static __global__ void idle(int64_t ns)
@@ -31,6 +46,6 @@ void cuda_idle(cudaStream_t stream, int64_t ns)
 
 void cuda_stamp(Backend *backend, int64_t *slot)
 {
-    stamp<<<1, 1, 0, ((CudaBackend *)backend)->stream>>>(slot);
+    cuda_start(stamp, 1, 1, 0, ((CudaBackend *)backend)->stream, slot);
     CUDA_LAUNCHED("stamp");
 }
