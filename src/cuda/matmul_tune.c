@@ -22,7 +22,7 @@
 #define WORTH_TIMING_FLOPS 1e8
 #define SHORT_FLOPS 2e10  /* products of fewer may end before the next is launched */
 #define LAUNCH_NS 12000   /* of one, with room to spare */
-#define SPLIT_FROM_K 4096 /* shorter sums are not worth cutting */
+#define SPLIT_FROM_K 1024 /* shorter sums are not worth cutting */
 #define REDUCTIONS (CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)
 
 const cublasLtMatmulAlgo_t matmul_given_up = {0};
