@@ -108,6 +108,25 @@ static void test_verify__bf16_passes(void **state)
     cpu->close(cpu);
 }
 
+/* Rates of TTT layers learn from all tokens, not from the few that are not at an end of the
+ * sigmoid: rounding shows there no more than elsewhere. */
+static void test_verify__bf16_rates_are_not_at_their_ends(void **state)
+{
+    (void)state;
+    Backend *cpu = cpu_backend_open(2), *ref = ref_backend_open();
+    TrainerSetup setup = small_setup("ttt-125m", 1, 1, 60);
+    SpecOverrides o = {
+        .layers = 3, .width = 256, .heads = 4, .ffn = 72, .vocab = 101, .context = 60};
+    assert_int_equal(spec_resolve("ttt-125m", &o, 0, &setup.spec), 0);
+    setup.dtype = DT_BF16;
+    Verification found = verify(&setup, ref, cpu, 1);
+    if (!(found.error < 0.045)) {
+        fail_msg("the gradient of %s is %.3g %% off", found.worst, 100 * found.error);
+    }
+    ref->close(ref);
+    cpu->close(cpu);
+}
+
 /* The right slots, which the wrong ones below call first. */
 static Ops right;
 
@@ -326,6 +345,7 @@ int main(void)
         cmocka_unit_test(test_verify__f32_on_the_cpu_passes),
         cmocka_unit_test(test_verify__fp8_passes),
         cmocka_unit_test(test_verify__bf16_passes),
+        cmocka_unit_test(test_verify__bf16_rates_are_not_at_their_ends),
         cmocka_unit_test(test_verify__planted_faults_are_found_and_named),
         cmocka_unit_test(test_verify__what_takes_too_long_is_cut_down),
         cmocka_unit_test(test_verify__a_fault_is_an_error_of_the_command),

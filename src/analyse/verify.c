@@ -84,6 +84,12 @@ static int each_once(const Copies *copies, int64_t s)
     return (int)s;
 }
 
+/* What an output of a weight sums over: (out, in), (heads, in, out), or (heads, 1, in). */
+static int64_t inputs_of(const Param *param)
+{
+    return param->dim[1] > 1 ? param->dim[1] : param->dim[2];
+}
+
 /* The weights that both sides start from; rounded: to bf16. */
 static void write_weights(Trainer *t, bool rounded)
 {
@@ -97,7 +103,7 @@ static void write_weights(Trainer *t, bool rounded)
             if (param->init != INIT_NORMAL) {
                 rng_normals(SEED, (uint64_t)row, (uint64_t)at, (uint64_t)n, noise);
             }
-            double gain = param->layer < 0 ? 1 : 1 / (sqrt((double)param->dim[1]) * param->std);
+            double gain = param->layer < 0 ? 1 : 1 / (sqrt((double)inputs_of(param)) * param->std);
             for (int64_t i = 0; i < n; i++) {
                 double value =
                     param->init == INIT_NORMAL ? gain * values[i] : values[i] + SPREAD * noise[i];
