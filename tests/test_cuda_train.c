@@ -1,6 +1,7 @@
 /* Whole steps on a GPU: the same bits run after run and with or without recorded steps,
  * accumulation against the large batch, f32 against the CPU, bf16 with every kind of attention,
  * plans that are exact. Without a GPU the program says so. */
+#include "analyse/verify.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
@@ -236,7 +237,7 @@ static TrainerSetup ttt_setup(TttKind kind, int64_t heads, int64_t seq)
                        .heads = heads,
                        .ffn = 200,
                        .vocab = 1003,
-                       .context = 300,
+                       .context = 1024,
                        .ttt = 1 + (int)kind};
     assert_int_equal(spec_resolve("ttt-125m", &o, 0, &setup.spec), 0);
     return setup;
@@ -267,6 +268,40 @@ static void test_cuda_train__ttt(void **state)
         free(there.params);
         free(here.params);
     }
+    cpu->close(cpu);
+}
+
+/* One long sequence, by every kernel: the same bits run after run, recorded or not, and gradients
+ * as near the CPU's as `bench step` asks for. */
+static void test_cuda_train__ttt_chains(void **state)
+{
+    (void)state;
+    static const char *const kernels[] = {"whole", "split", "mixed", "passes"};
+    Backend *cpu = cpu_backend_open(2);
+    for (int i = 0; i < 4; i++) {
+        setenv("PACER_TTT_KERNEL", kernels[i], 1);
+        TrainerSetup setup = ttt_setup(TTT_LINEAR, 2, 1000);
+        setup.batch = setup.accum = 1;
+        setup.graph = false;
+        TrainPlan plan;
+        Trainer t;
+        Verification found;
+        trainer_plan(&setup, gpu, &plan);
+        assert_int_equal(trainer_open(&t, &setup, gpu, &plan), 0);
+        assert_int_equal(verify_against(&t, cpu, 1, &found), 0);
+        if (verify_judge(&found) != 0) {
+            fail_msg("%s: %s", kernels[i], err_message());
+        }
+        print_message("%s: %s, %.3g %%\n", kernels[i], found.worst, 100 * found.error);
+        trainer_close(&t);
+        Outcome first = small_run(setup, gpu, 4);
+        setup.graph = true;
+        same_bits(first, small_run(setup, gpu, 4));
+        setup.ttt_keep = true;
+        same_bits(first, small_run(setup, gpu, 4));
+        free(first.params);
+    }
+    unsetenv("PACER_TTT_KERNEL");
     cpu->close(cpu);
 }
 
@@ -369,6 +404,7 @@ int main(void)
         cmocka_unit_test(test_cuda_train__accumulation_equals_the_large_batch),
         cmocka_unit_test(test_cuda_train__bf16_near_f32),
         cmocka_unit_test(test_cuda_train__ttt),
+        cmocka_unit_test(test_cuda_train__ttt_chains),
         cmocka_unit_test(test_cuda_train__plans_are_exact),
         cmocka_unit_test(test_cuda_train__stamps_are_in_order_and_fill_the_step),
     };

@@ -66,11 +66,14 @@ static void test_ops_cuda__ttt_any_bf16(void **state)
     check_ttt("cuda, general ttt", "any");
 }
 
-/* Those that split the work of few chains. */
-static void test_ops_cuda__ttt_split_bf16(void **state)
+/* Those that keep chains whole or split the work of few, at once or pass after pass, whatever the
+ * length. */
+static void test_ops_cuda__ttt_chains_bf16(void **state)
 {
     (void)state;
+    check_ttt("cuda, whole chains", "whole");
     check_ttt("cuda, split chains", "split");
+    check_ttt("cuda, split chains in passes", "passes");
 }
 
 /* What both ways of a case make, in host memory. */
@@ -318,7 +321,7 @@ int main(void)
         cmocka_unit_test(test_ops_cuda__bf16),
         cmocka_unit_test(test_ops_cuda__ttt_any_bf16),
         cmocka_unit_test(test_ops_cuda__many_sequences),
-        cmocka_unit_test(test_ops_cuda__ttt_split_bf16),
+        cmocka_unit_test(test_ops_cuda__ttt_chains_bf16),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     gpu->close(gpu);

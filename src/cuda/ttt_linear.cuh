@@ -5,7 +5,8 @@
  * input 8 t + 2 (lane % 4) + i % 2. Rounded to bf16, they are the B fragments of W as they lie.
  *
  * A state as forward keeps it for backward, per sequence, head and mini-batch: W transposed, (D,
- * D) bf16, as the products of the mini-batch used it, then b (D) f32. */
+ * D) bf16, as the products of the mini-batch used it and with its chunks where a tile in shared
+ * memory has them (tile_at), then b (D) f32. */
 #include "cuda/ttt_rows.cuh"
 
 typedef struct {
@@ -15,6 +16,8 @@ typedef struct {
     Bf16 *out, *dx;
     unsigned char *states;  /* of sequences from `first` on, or NULL */
     unsigned char *records; /* of split chains: see record_bytes */
+    unsigned *ready;        /* of split chains: of each chain, how many states, or gradients of
+                             * states from its end on, are there; NULL: all of them */
     float *slots;           /* backward: (share, head) sums of parameter gradients */
     int64_t width;
     int batch, seq, heads, mini, steps;
@@ -25,6 +28,7 @@ typedef struct {
     bool x_wide, dout_wide;   /* every row of every head starts at a multiple of 16 bytes */
     bool out_pairs, dx_pairs; /* of 4 bytes */
     bool add;                 /* to the slots, rather than setting them */
+    bool alone;               /* a chain has a multiprocessor to itself */
 } TttLinearArgs;
 
 /* Bytes of a state, and floats of a slot: w1 transposed, b1, gamma, beta, 16 of tau, rate_bias,
@@ -39,7 +43,7 @@ static __host__ __device__ constexpr int64_t slot_floats(int d)
     return (int64_t)d * d + 3 * d + 32;
 }
 
-/* Few chains, that is sequences and heads, are split (ttt_linear_chain.cu): what depends on the
+/* Few chains, that is sequences and heads, are split (ttt_linear_chain.cuh): what depends on the
  * mini-batch before goes along the chain alone, the rest is done for many mini-batches at a time.
  * The reverse chain takes a record of each mini-batch, of what does not depend on the gradient that
  * it carries, and leaves in its place that gradient, laid out as a state. A record: tiles of k and
@@ -58,9 +62,16 @@ template <int D> struct Record {
     static_assert(state_bytes(D) <= record_bytes(D), "a gradient fits the place of its record");
 };
 
+/* Mini-batches of a block that begins before the chain is at its end. */
+#define SHARE_BESIDE 16
+
 /* Mini-batches of a chain that a block takes where `resident` blocks fit a multiprocessor. */
-static inline int64_t chain_share(const CudaBackend *backend, const TttShape *s, int resident)
+static inline int64_t chain_share(const CudaBackend *backend, const TttShape *s, int resident,
+                                  bool beside)
 {
+    if (beside) {
+        return SHARE_BESIDE;
+    }
     int64_t busy = (int64_t)resident * backend->processors, steps = ttt_steps(s);
     return ceil_div(steps, clamp_to(busy / (s->batch * s->heads), 1, steps));
 }
@@ -71,13 +82,78 @@ static inline int64_t chain_parts(const TttShape *s, int64_t share)
     return ceil_div(ttt_steps(s), share);
 }
 
-/* ttt_linear_chain.cu: along the chains. */
+/* ttt_linear_chain.cu: along the chains. PACER_TTT_KERNEL in the environment, for tests and
+ * comparisons: whole, never; split, always where it can be; mixed, so with other blocks on the
+ * multiprocessors of chains; passes, with one pass after the other. */
 bool ttt_linear_splits(const CudaBackend *backend, const TttShape *shape);
+/* Whether what takes the states, or their gradients, begins before the chains are at their ends. */
+bool ttt_linear_beside(const CudaBackend *backend, const TttShape *shape);
+/* Has the chains count what they have made. */
+void ttt_linear_count(TttLinearArgs &args, unsigned *ready);
 /* The states of all mini-batches, along the chains. */
 void ttt_linear_chain_scan(const CudaBackend *backend, int head_dim, const TttLinearArgs &args);
-/* Along the chains from their ends: records become gradients of states. Sets w1 and b1 of the
- * first slots, one per chain. */
+
+/* ttt_linear_reverse.cu: along the chains from their ends; records become gradients of states. Sets
+ * w1 and b1 of the first slots, one per chain. */
+int ttt_linear_reverse_shared(int head_dim); /* bytes of a block */
 void ttt_linear_chain_reverse(const CudaBackend *backend, int head_dim, const TttLinearArgs &args);
+
+/* Bytes of the counters of `ready`. */
+static inline size_t ready_bytes(const TttShape *s)
+{
+    return (size_t)ceil_div(s->batch * s->heads * (int64_t)sizeof(unsigned), 256) * 256;
+}
+
+/* Launches a kernel behind that of the chains. Where it takes what they make while they make it,
+ * it begins once all of them have begun, so that none is kept waiting for a processor by blocks
+ * that wait for it. */
+template <typename Kernel>
+static inline void launch_behind_chains(const char *name, Kernel kernel, int64_t blocks,
+                                        int threads, int shared, cudaStream_t stream,
+                                        const TttLinearArgs &args)
+{
+    if (args.ready == NULL) {
+        flash_launch(name, kernel, blocks, threads, shared, stream, args);
+        return;
+    }
+    CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
+    CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                    cudaSharedmemCarveoutMaxShared));
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3((unsigned)blocks);
+    config.blockDim = dim3((unsigned)threads);
+    config.dynamicSmemBytes = (size_t)shared;
+    config.stream = stream;
+    config.attrs = &early;
+    config.numAttrs = 1;
+    CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, args));
+    CUDA_LAUNCHED(name);
+}
+
+/* Until a chain is so far; by one thread, others behind a barrier of the block. */
+static __device__ __forceinline__ void await_chain(const unsigned *ready, int count)
+{
+    unsigned now;
+    for (;;) {
+        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];\n" : "=r"(now) : "l"(ready) : "memory");
+        if (now >= (unsigned)count) {
+            return;
+        }
+        __nanosleep(200);
+    }
+}
+
+/* The end of a block that a chain's end is for: the kernel of the chains is at its end, and with
+ * the block's kernel so is it. */
+static __device__ __forceinline__ void await_chains_kernel()
+{
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;\n" ::: "memory");
+#endif
+}
 
 /* ttt_linear_parallel.cu: from the states the outputs; from the states and dout the records. */
 void ttt_linear_chain_output(const CudaBackend *backend, const TttShape *shape, TttLinearArgs args);

@@ -77,7 +77,7 @@ static __global__ void __launch_bounds__(2 * D, resident_blocks(D))
     int head = blockIdx.x % a.heads, block = blockIdx.x / a.heads;
     int begin = Given ? block % a.count : block * a.share;
     int end = Given ? begin + 1 : min(begin + a.share, a.count);
-    int from = Given ? block / a.count * a.share : 0;
+    int from = Given ? (a.steps - 1 - block / a.count * a.share) / a.share * a.share : 0;
     int inner = a.heads * D, padding = (int)(a.width - 3 * inner - a.heads);
     HeadConstants<D> &constants = *reinterpret_cast<HeadConstants<D> *>(shared + Layout::constants);
     LaneSums sums = {};
@@ -98,6 +98,9 @@ static __global__ void __launch_bounds__(2 * D, resident_blocks(D))
 #pragma unroll
         for (int t = 0; t < D / 8; t++) {
             dw[t][0] = dw[t][1] = dw[t][2] = dw[t][3] = 0;
+        }
+        if (Given && a.ready != NULL && threadIdx.x == 0) {
+            await_chain(a.ready + local * a.heads + head, a.steps - from);
         }
         __syncthreads(); /* the rotary table, and the sequence before is done with the tiles */
         int step = (Given ? min(from + a.share, a.steps) : a.steps) - 1;
@@ -143,6 +146,9 @@ static __global__ void __launch_bounds__(2 * D, resident_blocks(D))
     }
     slot_put_sums<D>(a.slots + blockIdx.x * slot_floats(D), columns,
                      reinterpret_cast<float *>(shared + Layout::inner), sums, a.mini, warp, a.add);
+    if (Given && a.ready != NULL && from == 0) {
+        await_chains_kernel();
+    }
 }
 
 /* ---- The sum of slots ---- */
@@ -167,6 +173,7 @@ static __global__ void __launch_bounds__(FOLD_THREADS) linear_fold(const FoldArg
     if (blockIdx.x + 1 == gridDim.x) {
         for (int i = threadIdx.x / WARP; i < a.mini; i += FOLD_THREADS / WARP) {
             float sum = 0;
+#pragma unroll 8
             for (int k = threadIdx.x % WARP; k < a.count * a.heads; k += WARP) {
                 sum += a.slots[k * stride + d * d + 3 * d + i];
             }
@@ -206,21 +213,23 @@ typedef struct {
     int64_t sequences; /* of a launch */
     int64_t share;     /* of them in a block */
     int64_t blocks;    /* per head */
-    size_t slot_bytes, record_bytes, state_bytes;
+    size_t slot_bytes, record_bytes, state_bytes, ready_bytes;
 } Plan;
 
-/* Where chains are split: slots of the blocks behind the reverse chains, records, states. */
+/* Where chains are split: slots of the blocks behind the reverse chains, records, states, and
+ * counters of the scan and of the reverse chains. */
 static Plan split_plan_of(const CudaBackend *backend, const TttShape *s, bool again)
 {
     Plan p = {};
     int d = (int)s->head_dim;
     int64_t minis = s->batch * s->heads * ttt_steps(s);
     p.sequences = s->batch;
-    p.share = chain_share(backend, s, resident_blocks(d));
+    p.share = chain_share(backend, s, resident_blocks(d), ttt_linear_beside(backend, s));
     p.blocks = chain_parts(s, p.share) * s->batch;
     p.slot_bytes = (size_t)(p.blocks * s->heads * slot_floats(d)) * sizeof(float);
     p.record_bytes = (size_t)(minis * record_bytes(d));
     p.state_bytes = again ? (size_t)(minis * state_bytes(d)) : 0;
+    p.ready_bytes = ready_bytes(s);
     return p;
 }
 
@@ -256,14 +265,14 @@ size_t ttt_linear_backward_ws(const Ctx *c, const TttShape *shape, DType dtype)
     const CudaBackend *backend = cuda_of(c);
     Plan p = ttt_linear_splits(backend, shape) ? split_plan_of(backend, shape, !c->ttt_keep)
                                                : plan_of(backend, shape, !c->ttt_keep);
-    return p.slot_bytes + p.record_bytes + p.state_bytes;
+    return 2 * p.ready_bytes + p.slot_bytes + p.record_bytes + p.state_bytes;
 }
 
 template <int D, bool Given>
 static void launch(const CudaBackend *backend, int64_t blocks, const TttLinearArgs &args)
 {
-    flash_launch("ttt_linear_backward", linear_backward<D, Given>, blocks, 2 * D,
-                 BackwardShared<D, Given>::bytes, backend->stream, args);
+    launch_behind_chains("ttt_linear_backward", linear_backward<D, Given>, blocks, 2 * D,
+                         BackwardShared<D, Given>::bytes, backend->stream, args);
 }
 
 static void fold(const CudaBackend *backend, const TttShape *shape, const TttLinearArgs &args,
@@ -304,16 +313,23 @@ void ttt_linear_backward(Ctx *c, Tensor dout, Tensor x, const TttShape *shape, c
     args.dx = (Bf16 *)dx.data;
     args.dout_wide = aligned_16(args.dout);
     args.dx_pairs = (uintptr_t)dx.data % 4 == 0 && args.width % 2 == 0;
-    args.slots = (float *)ws;
-    args.records = (unsigned char *)ws + p.slot_bytes;
+    unsigned *ready = (unsigned *)ws;
+    args.slots = (float *)((unsigned char *)ws + 2 * p.ready_bytes);
+    args.records = (unsigned char *)args.slots + p.slot_bytes;
     args.states = again ? args.records + p.record_bytes : (unsigned char *)states.data;
     args.share = (int)p.share;
     PACER_ASSERT(aligned_16(args.states, args.slots), "workspace misses 16-byte alignment");
     if (split) {
+        bool beside = ttt_linear_beside(backend, shape);
+        if (beside) {
+            CUDA_CHECK(cudaMemsetAsync(ready, 0, 2 * p.ready_bytes, backend->stream));
+        }
         if (again) {
+            ttt_linear_count(args, beside ? ready : NULL);
             ttt_linear_chain_scan(backend, d, args);
         }
         ttt_linear_chain_prepare(backend, shape, args);
+        ttt_linear_count(args, beside ? ready + p.ready_bytes / sizeof *ready : NULL);
         ttt_linear_chain_reverse(backend, d, args);
         int64_t blocks = p.blocks * shape->heads;
         d == 32   ? launch<32, true>(backend, blocks, args)

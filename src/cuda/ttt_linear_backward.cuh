@@ -62,7 +62,11 @@ template <int D, typename Layout, bool Dout, bool Given> struct Behind {
     static __device__ __forceinline__ void fetch_matrix(unsigned char *to,
                                                         const unsigned char *state)
     {
-        tile_load<D, threads>(to, D, reinterpret_cast<const Bf16 *>(state), D, D, true);
+#pragma unroll
+        for (int i = 0; i < D / 16; i++) {
+            int at = (i * threads + threadIdx.x) * 16;
+            copy_async_16(shared_address(to) + at, state + at, true);
+        }
     }
 
     static __device__ __forceinline__ void fetch_vector(float *to, const unsigned char *state)

@@ -191,8 +191,8 @@ static __global__ void __launch_bounds__(2 * D, D == 32   ? 8
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
                     int row = 16 * warp + lane / 4 + i / 2 * 8;
-                    int column = 16 * k + i % 2 * 8 + lane % 4 * 2;
-                    *reinterpret_cast<uint32_t *>(state + (row * D + column) * 2) = of_w[i];
+                    *reinterpret_cast<uint32_t *>(state + tile_at<D>(row, 2 * k + i % 2) +
+                                                  lane % 4 * 4) = of_w[i];
                 }
             }
         }
@@ -372,10 +372,14 @@ static void forward(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *w
     args.out = (Bf16 *)out.data;
     args.out_pairs = (uintptr_t)out.data % 4 == 0;
     args.states = tensor_given(states) ? (unsigned char *)states.data
-                  : split              ? (unsigned char *)ws
+                  : split              ? (unsigned char *)ws + ready_bytes(shape)
                                        : NULL;
     PACER_ASSERT(aligned_16(args.states), "states miss 16-byte alignment");
     if (split) {
+        if (ttt_linear_beside(backend, shape)) {
+            ttt_linear_count(args, (unsigned *)ws);
+            CUDA_CHECK(cudaMemsetAsync(ws, 0, ready_bytes(shape), backend->stream));
+        }
         ttt_linear_chain_scan(backend, (int)shape->head_dim, args);
         ttt_linear_chain_output(backend, shape, args);
         return;
@@ -391,7 +395,7 @@ static size_t all_states(const TttShape *s)
 static size_t forward_ws(const Ctx *c, const TttShape *shape, DType dtype)
 {
     (void)dtype;
-    return ttt_linear_splits(cuda_of(c), shape) ? all_states(shape) : 0;
+    return ttt_linear_splits(cuda_of(c), shape) ? ready_bytes(shape) + all_states(shape) : 0;
 }
 
 static size_t states_bytes(const Ctx *c, const TttShape *shape, DType dtype)

@@ -1,5 +1,5 @@
 /* TTT-Linear on tensor cores, from the states of all mini-batches: outputs, and for the backward
- * pass the records that the reverse chain takes (ttt_linear_chain.cu). No mini-batch waits for
+ * pass the records that the reverse chain takes (ttt_linear_reverse.cu). No mini-batch waits for
  * another here. */
 #include "cuda/ttt_linear_backward.cuh"
 
@@ -49,6 +49,9 @@ static __global__ void __launch_bounds__(2 * D, parallel_blocks(D))
     rope_load<D, 2 * D>(reinterpret_cast<float *>(shared + Layout::rope), a.rope,
                         min(a.mini, a.seq));
     constants.load(a, head);
+    if (a.ready != NULL && threadIdx.x == 0) {
+        await_chain(a.ready + sequence * a.heads + head, to);
+    }
     __syncthreads();
     fetch(from);
     loads.put(a, constants.rate_bias, shared, from % 2);
@@ -205,6 +208,9 @@ static __global__ void __launch_bounds__(2 * D, parallel_blocks(D))
         }
         __syncthreads();
     }
+    if (a.ready != NULL && to == a.steps) {
+        await_chains_kernel();
+    }
 }
 
 /* ---- Launches ---- */
@@ -212,11 +218,11 @@ static __global__ void __launch_bounds__(2 * D, parallel_blocks(D))
 template <int D, bool Prepare>
 static void parallel(const CudaBackend *backend, const TttShape *shape, TttLinearArgs &args)
 {
-    args.share = (int)chain_share(backend, shape, parallel_blocks(D));
+    args.share = (int)chain_share(backend, shape, parallel_blocks(D), args.ready != NULL);
     int64_t blocks = chain_parts(shape, args.share) * shape->batch * shape->heads;
-    flash_launch(Prepare ? "ttt_linear_chain_prepare" : "ttt_linear_chain_output",
-                 linear_chain_parallel<D, Prepare>, blocks, 2 * D,
-                 ParallelShared<D, Prepare>::bytes, backend->stream, args);
+    launch_behind_chains(Prepare ? "ttt_linear_chain_prepare" : "ttt_linear_chain_output",
+                         linear_chain_parallel<D, Prepare>, blocks, 2 * D,
+                         ParallelShared<D, Prepare>::bytes, backend->stream, args);
 }
 
 template <bool Prepare>
