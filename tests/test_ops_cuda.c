@@ -173,6 +173,168 @@ static void test_ops_cuda__attention_turns_as_rope_does(void **state)
     gpu->release(gpu, block);
 }
 
+/* Sums of a row are taken in the same order beside any other rows, as long as they are few. */
+static void check_few_rows(DType dtype, int64_t inputs, int64_t outputs)
+{
+    enum { MOST = 32 };
+    static const int64_t counts[] = {1, 2, 3, 4, 5, 8, 9, 16, 17};
+    size_t size = dtype_size(dtype), row = (size_t)outputs * size;
+    int64_t elements = (MOST + outputs) * inputs + 2 * MOST * outputs;
+    Tensor block = tensor_1d(gpu->alloc(gpu, (size_t)elements * size), dtype, elements);
+    assert_non_null(block.data);
+    float *values = mem_alloc((size_t)elements * sizeof *values);
+    rng_normals(23, 1, 0, (uint64_t)elements, values);
+    for (int64_t i = 0; dtype == DT_BF16 && i < elements; i++) { /* in the place of the f32 ones */
+        uint16_t half = bf16_from_f32(values[i]);
+        memcpy((char *)values + (size_t)i * sizeof half, &half, sizeof half);
+    }
+    gpu->upload(gpu, block.data, values, tensor_bytes(block));
+    Tensor x = tensor_2d(block.data, dtype, MOST, inputs), w = x;
+    w.data = (char *)x.data + tensor_bytes(x);
+    w.dim[0] = outputs;
+    Tensor y = tensor_2d((char *)w.data + tensor_bytes(w), dtype, MOST, outputs), some = y;
+    some.data = (char *)y.data + tensor_bytes(y);
+    Ctx c;
+    ctx_init(&c, gpu);
+    op_linear_forward(&c, x, w, TENSOR_NONE, y);
+    unsigned char *all = fetched(y);
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        Tensor out = tensor_rows(some, 0, counts[i]);
+        op_linear_forward(&c, tensor_rows(x, 3, counts[i]), w, TENSOR_NONE, out);
+        unsigned char *part = fetched(out);
+        assert_memory_equal(part, all + 3 * row, (size_t)counts[i] * row);
+        free(part);
+    }
+    free(all);
+    free(values);
+    gpu->release(gpu, block.data);
+}
+
+static void test_ops_cuda__few_rows_beside_others(void **state)
+{
+    (void)state;
+    static const int64_t outputs[] = {50, 2100, 8201};
+    for (size_t i = 0; i < sizeof outputs / sizeof outputs[0]; i++) {
+        check_few_rows(DT_F32, 776, outputs[i]);
+        check_few_rows(DT_BF16, 776, outputs[i]);
+    }
+}
+
+/* A step of a model whose layers all have the same weights and the same memory: a kernel that did
+ * not wait for the one before it would read, or overwrite, what belongs to another layer. */
+enum { STEP_LAYERS = 24, STEP_WIDTH = 256, STEP_FFN = 1024, STEP_CONTEXT = 300 };
+
+typedef struct {
+    Ctx c;
+    HeadShape heads;
+    Tensor qkv_weight, out_weight, up_weight, down_weight, gain, position, cache;
+    Tensor r, h, normed, stats, qkv, mixed, pre, act;
+    bool apart; /* the device is waited for between two ops */
+} Chain;
+
+static void chain_pause(const Chain *k)
+{
+    if (k->apart) {
+        gpu->sync(gpu);
+    }
+}
+
+static void chain_run(void *chain)
+{
+    Chain *k = chain;
+    Ctx *c = &k->c;
+    Norm norm = {NORM_RMS, 1e-5, k->gain, TENSOR_NONE};
+    for (int layer = 0; layer < STEP_LAYERS; layer++) {
+        op_add_norm_forward(c, k->r, k->h, norm, k->r, k->normed, k->stats);
+        chain_pause(k);
+        op_linear_forward(c, k->normed, k->qkv_weight, TENSOR_NONE, k->qkv);
+        chain_pause(k);
+        op_attention_step(c, k->qkv, k->heads, TENSOR_NONE, k->position, k->cache, k->mixed);
+        chain_pause(k);
+        op_linear_forward(c, k->mixed, k->out_weight, TENSOR_NONE, k->h);
+        chain_pause(k);
+        op_add_norm_forward(c, k->r, k->h, norm, k->r, k->normed, k->stats);
+        chain_pause(k);
+        op_linear_gelu_forward(c, k->normed, k->up_weight, TENSOR_NONE, k->pre, k->act);
+        chain_pause(k);
+        op_linear_forward(c, k->act, k->down_weight, TENSOR_NONE, k->h);
+        chain_pause(k);
+    }
+}
+
+static void check_chain(int64_t rows, int64_t position)
+{
+    const size_t room = (size_t)64 << 20;
+    char *block = gpu->alloc(gpu, 2 * room);
+    assert_non_null(block);
+    Chain k = {.heads = head_shape(rows, 1, 4, 2, 64)};
+    Ctx *c = &k.c;
+    ctx_init(c, gpu);
+    arena_init(&c->saved, "saved", block, room);
+    arena_init(&c->scratch, "scratch", block + room, room);
+    const struct {
+        Tensor *tensor;
+        DType dtype;
+        int64_t rows, width;
+    } all[] = {{&k.qkv_weight, DT_BF16, packed_width(k.heads), STEP_WIDTH},
+               {&k.out_weight, DT_BF16, STEP_WIDTH, STEP_WIDTH},
+               {&k.up_weight, DT_BF16, STEP_FFN, STEP_WIDTH},
+               {&k.down_weight, DT_BF16, STEP_WIDTH, STEP_FFN},
+               {&k.gain, DT_BF16, 1, STEP_WIDTH},
+               {&k.cache, DT_BF16, rows * 4 * STEP_CONTEXT, 64},
+               {&k.r, DT_BF16, rows, STEP_WIDTH},
+               {&k.h, DT_BF16, rows, STEP_WIDTH},
+               {&k.normed, DT_BF16, rows, STEP_WIDTH},
+               {&k.stats, DT_F32, rows, 2},
+               {&k.qkv, DT_BF16, rows, packed_width(k.heads)},
+               {&k.mixed, DT_BF16, rows, STEP_WIDTH},
+               {&k.pre, DT_BF16, rows, STEP_FFN},
+               {&k.act, DT_BF16, rows, STEP_FFN}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        *all[i].tensor = ctx_save(c, MEM_MIXER, all[i].dtype, all[i].rows, all[i].width);
+        if (all[i].dtype == DT_BF16) {
+            fill_bf16(*all[i].tensor, i + 1);
+        }
+    }
+    k.gain = tensor_1d(k.gain.data, DT_BF16, STEP_WIDTH);
+    k.cache = (Tensor){
+        .data = k.cache.data, .dtype = DT_BF16, .rank = 3, .dim = {rows, 4 * STEP_CONTEXT, 64}};
+    Tensor start = ctx_save(c, MEM_MIXER, DT_I32, 1, 1);
+    k.position = tensor_1d(start.data, DT_I32, 1);
+    int32_t at = (int32_t)position;
+    gpu->upload(gpu, k.position.data, &at, sizeof at);
+    void *ends[4];
+    for (int turn = 0; turn < 4; turn++) { /* op by op, then at once, then recorded and replayed */
+        fill_bf16(k.r, 7);
+        fill_bf16(k.h, 8);
+        k.apart = turn == 0;
+        if (turn < 2) {
+            chain_run(&k);
+        } else {
+            gpu->replay(gpu, 0, chain_run, &k);
+            fill_bf16(k.r, 7);
+            fill_bf16(k.h, 8);
+            gpu->replay(gpu, 0, chain_run, &k);
+        }
+        ends[turn] = fetched(k.r);
+        assert_memory_equal(ends[turn], ends[0], tensor_bytes(k.r));
+    }
+    for (int turn = 0; turn < 4; turn++) {
+        free(ends[turn]);
+    }
+    gpu->forget(gpu);
+    gpu->release(gpu, block);
+}
+
+static void test_ops_cuda__kernels_of_a_step_wait_for_each_other(void **state)
+{
+    (void)state;
+    check_chain(1, 0);
+    check_chain(1, STEP_CONTEXT - 1);
+    check_chain(3, 129);
+    check_chain(8, 200);
+}
+
 static void test_ops_cuda__f32(void **state)
 {
     (void)state;
@@ -317,6 +479,8 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ops_cuda__attention_turns_as_rope_does),
+        cmocka_unit_test(test_ops_cuda__few_rows_beside_others),
+        cmocka_unit_test(test_ops_cuda__kernels_of_a_step_wait_for_each_other),
         cmocka_unit_test(test_ops_cuda__f32),
         cmocka_unit_test(test_ops_cuda__bf16),
         cmocka_unit_test(test_ops_cuda__ttt_any_bf16),

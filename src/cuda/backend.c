@@ -10,6 +10,7 @@
 #include "cuda/matmul.h"
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -253,11 +254,16 @@ static void gpu_replay(Backend *backend, int slot, void (*body)(void *), void *u
     }
     if (recording->graph == NULL) {
         cudaGraph_t graph;
+        size_t nodes = 0;
+        double start = clock_seconds();
         CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
         body(user);
         CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
+        CUDA_CHECK(cudaGraphGetNodes(graph, NULL, &nodes));
         CUDA_CHECK(cudaGraphInstantiate(&recording->graph, graph, 0));
         CUDA_CHECK(cudaGraphDestroy(graph));
+        log_debug("GPU: a step recorded as %zu kernels and copies in %.2f ms", nodes,
+                  1e3 * (clock_seconds() - start));
     }
     CUDA_CHECK(cudaGraphLaunch(recording->graph, stream));
 }

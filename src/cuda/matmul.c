@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "cuda/few_rows.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,8 +15,9 @@
  *   dx (N,I) = dy (N,O) w
  *   dw (O,I) = dy^T x           both stored with N rows; the only ones with f32 outputs for bf16
  *   inputs
- * The bias is added, and gelu applied, in cuBLASLt's epilogue, on the f32 sums. The bias
- * gradient, column sums of dy, may come out of the product that reads dy anyway. */
+ * Few rows forward are for kernels of their own (few_rows.cu). The bias is added, and gelu applied,
+ * in cuBLASLt's epilogue, on the f32 sums. The bias gradient, column sums of dy, may come out of
+ * the product that reads dy anyway. */
 
 /* Of the largest bias gradient: what sums in f32 may differ by, and sums or results in bf16 do
  * not keep. */
@@ -107,6 +109,9 @@ static Gemm backward_input_gemm(Tensor dy, Tensor w, Tensor dx, Mode mode)
 
 void cuda_linear_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor y)
 {
+    if (cuda_few_rows(c, x, w, bias, TENSOR_NONE, y)) {
+        return;
+    }
     Product product = {.gemm = forward_gemm(x, w, y), .epilogue = CUBLASLT_EPILOGUE_DEFAULT};
     if (tensor_given(bias)) {
         product.epilogue = CUBLASLT_EPILOGUE_BIAS;
@@ -360,6 +365,9 @@ static bool epilogue_covers(Tensor aux)
 
 void cuda_linear_gelu_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor pre, Tensor y)
 {
+    if (cuda_few_rows(c, x, w, bias, pre, y)) {
+        return;
+    }
     Product product = {
         .gemm = forward_gemm(x, w, y), .epilogue = CUBLASLT_EPILOGUE_GELU_AUX, .aux = pre.data};
     if (tensor_given(bias)) {

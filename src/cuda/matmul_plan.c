@@ -1,7 +1,9 @@
 #include "cuda/matmul_plan.h"
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/io.h"
+#include "base/log.h"
 #include "base/mem.h"
 
 #include <stdio.h>
@@ -201,17 +203,23 @@ bool matmul_run(Matmul *matmul, const Product *product)
     PACER_ASSERT(g->m > 0 && g->n > 0 && g->k > 0 && g->batch > 0,
                  "product of (%lld, %lld, %lld), batch %d", (long long)g->m, (long long)g->n,
                  (long long)g->k, g->batch);
-    const Plan *plan = find_plan(matmul, product);
+    double start = clock_seconds();
+    Plan *plan = find_plan(matmul, product);
     if (!plan->usable) {
         return false;
     }
     set_pointers(plan, product);
     cublasStatus_t status = plan_launch(matmul, plan, product, &plan->algo, g->out);
+    char text[PRODUCT_KEY_TEXT_SIZE];
     if (status != CUBLAS_STATUS_SUCCESS) {
-        char text[PRODUCT_KEY_TEXT_SIZE];
         cuda_fail(product_key_text(&plan->key, text), cublasLtGetStatusString(status), __FILE__,
                   __LINE__);
     }
+    if (!plan->used && log_shows(LOG_DEBUG)) {
+        log_debug("%s: first launched after %.2f ms", product_key_text(&plan->key, text),
+                  1e3 * (clock_seconds() - start));
+    }
+    plan->used = true;
     return true;
 }
 

@@ -30,6 +30,7 @@ typedef struct Plan {
     cublasLtMatmulAlgo_t algo;
     size_t workspace; /* bytes that algo needs */
     float ms;         /* of one product; 0: not timed by this process */
+    bool used;        /* matmul_run has run it */
     struct Plan *next;
 } Plan;
 

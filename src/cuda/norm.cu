@@ -12,7 +12,7 @@
  *
  * Widths or addresses that do not allow 16-byte accesses, and very wide rows, take the plain
  * kernels, which read a row as often as they need it. */
-#include "cuda/device.cuh"
+#include "cuda/warp_sums.cuh"
 
 #include <cuda_pipeline.h>
 
@@ -225,29 +225,6 @@ template <typename T> struct BackwardArgs {
     int64_t rows, width, stride;
     bool layer, add, bias;
 };
-
-/* Sums over a warp of COUNT values, a power of 2: each exchange leaves a lane half as many
- * values of twice as many lanes. Returns the sum of value number lane / (WARP / COUNT). */
-template <int COUNT> __device__ static float warp_sum_of(float (&value)[COUNT])
-{
-    int lane = threadIdx.x % WARP, distance = WARP / 2;
-#pragma unroll
-    for (int half = COUNT / 2; half > 0; half /= 2) {
-        bool upper = (lane & distance) != 0;
-#pragma unroll
-        for (int i = 0; i < half; i++) {
-            float kept = upper ? value[i + half] : value[i];
-            float given = upper ? value[i] : value[i + half];
-            value[i] = kept + __shfl_xor_sync(0xFFFFFFFFu, given, distance);
-        }
-        distance /= 2;
-    }
-#pragma unroll
-    for (; distance > 0; distance /= 2) {
-        value[0] += __shfl_xor_sync(0xFFFFFFFFu, value[0], distance);
-    }
-    return value[0];
-}
 
 /* Sums over the block, the same in every thread. turn: 0 and 1 alternately, since warps may come
  * to the next call before others have left this one. */

@@ -9,7 +9,9 @@
 #include "model/generate.h"
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "model/attention_kind.h"
 
@@ -225,9 +227,15 @@ static void read_beginning(Generator *g, const int32_t *tokens, int64_t count)
     for (int64_t s = 0; s < g->sequences; s++) {
         memcpy(tokens_of(g, s), tokens + (count - g->held), (size_t)g->held * sizeof *tokens);
     }
+    double start = clock_seconds();
     upload_ids(g, tokens_of(g, 0), pass_length(g, g->held));
     pass(g, g->held, 0, g->sequences);
+    double given = clock_seconds();
     fetch_logits(g, 1);
+    log_debug("the prompt's pass over %lld tokens: %.2f ms until all of it was given to the "
+              "device, %.2f ms more until it was done",
+              (long long)pass_length(g, g->held), 1e3 * (given - start),
+              1e3 * (clock_seconds() - given));
     for (int64_t s = 1; s < g->sequences; s++) {
         memcpy(logits_row(g, s), g->host_logits, tensor_bytes(tensor_rows(g->logits, 0, 1)));
     }

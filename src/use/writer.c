@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "cpu/threads.h"
 #include "model/generate.h"
@@ -214,8 +215,8 @@ static int go_on(const Writer *writer, Generator *generator, int64_t vocab, Writ
                        .room_size = sample_room(&settings->sampling, vocab)};
     chooser.room =
         mem_zalloc((size_t)chooser.threads * (size_t)chooser.room_size, sizeof *chooser.room);
-    int64_t going = out->samples;
-    double start = clock_seconds();
+    int64_t going = out->samples, steps = 0;
+    double start = clock_seconds(), after[2] = {0, 0}; /* the first steps */
     int code = 0;
     while (code == 0 && going > 0) {
         choose(writer, &chooser, out, going);
@@ -231,9 +232,18 @@ static int go_on(const Writer *writer, Generator *generator, int64_t vocab, Writ
             going = 0;
         } else if (code == 0 && going > 0) {
             generator_append(generator, chooser.next);
+            if (steps < 2) {
+                after[steps] = clock_seconds() - start;
+            }
+            steps++;
         }
     }
     out->seconds = clock_seconds() - start;
+    if (steps > 2) {
+        log_debug("%lld steps: the first %.2f ms, the second %.2f ms, the others %.3f ms each",
+                  (long long)steps, 1e3 * after[0], 1e3 * (after[1] - after[0]),
+                  1e3 * (out->seconds - after[1]) / (double)(steps - 2));
+    }
     free(chooser.room);
     free(chooser.next);
     return code;

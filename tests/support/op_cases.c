@@ -22,8 +22,19 @@ static const Plain embed_shapes[] = {
 
 static const Plain linear_shapes[] = {LINEAR_SHAPES};
 
+/* Forward only: so few rows that kernels of their own may make them, and one more; inputs beside
+ * what their warps take at once, with rows that begin at 16 bytes in bf16, in f32 alone, or not;
+ * outputs beside what a block has, some as many as those of a vocabulary. */
+#define FEW_ROWS_SHAPES \
+    {1, 776, 50, 0}, {2, 1552, 13, 0}, {3, 264, 33, 0}, {4, 132, 9, 0}, {5, 40, 7, 0}, \
+    {8, 3080, 21, 0}, {9, 24, 66, 0}, {16, 776, 17, 0}, {17, 136, 67, 0}, {25, 772, 9, 0}, \
+    {32, 72, 41, 0}, {33, 72, 41, 0}, {1, 40, 8201, 0}, {2, 12, 8193, 0}, {7, 8, 8195, 0}, \
+    {19, 24, 8201, 0}
+static const Plain linear_forward_shapes[] = {LINEAR_SHAPES, FEW_ROWS_SHAPES};
+
 /* The last has a result of a million elements and more, which a fused kernel may make in blocks. */
-static const Plain linear_gelu_forward_shapes[] = {LINEAR_SHAPES, {1030, 7, 1031, 0}};
+static const Plain linear_gelu_forward_shapes[] = {LINEAR_SHAPES, FEW_ROWS_SHAPES,
+                                                   {1030, 7, 1031, 0}};
 static const Plain linear_gelu_backward_shapes[] = {LINEAR_SHAPES, {1030, 1031, 7, 0}};
 
 static const Plain row_shapes[] = {
@@ -122,8 +133,9 @@ static const Inner ttt_shapes[] = {
 };
 
 /* Caches: of one sequence and of several, positions at both ends and between, groups of heads,
- * widths of no whole vectors, and more positions than one part of a kernel that splits them. seq
- * is the position + 1 of a step, the tokens of a fill, whose batch divides the sequences. */
+ * widths of whole vectors, narrow to wide, and of none, and more positions than one part of a
+ * kernel that splits them, or than all the parts that may be joined at once. seq is the position +
+ * 1 of a step, the tokens of a fill, whose batch divides the sequences. */
 typedef struct {
     HeadShape heads;
     int64_t sequences, context;
@@ -144,6 +156,11 @@ static const Cached step_shapes[] = {
     {HEADS(1, 256, 4, 4, 6), 1, 257, 1},
     {HEADS(1, 700, 2, 1, 64), 1, 1030, 6},
     {HEADS(1, 1030, 1, 1, 96), 1, 1030, 1},
+    {HEADS(1, 300, 2, 1, 256), 1, 310, 1},
+    {HEADS(2, 131, 4, 2, 32), 2, 140, 1},
+    {HEADS(1, 21, 1, 1, 260), 1, 40, 1},
+    {HEADS(70, 150, 4, 2, 8), 70, 160, 1},
+    {HEADS(1, 9000, 2, 1, 8), 1, 9001, 1},
     {SEES(3, 2, 3, 1, 6, 3, 0.6, 0, 0), 3, 7, 1},
     {SEES(1, 17, 4, 2, 64, 1, 0, 0, 0), 1, 33, 1},
     {SEES(2, 129, 2, 1, 128, 50, 0, 20, 0), 2, 200, 1},
@@ -224,6 +241,9 @@ static bool shape_of(OpId op, int i, OpCase *k)
         count = LENGTH(embed_shapes);
         break;
     case OP_LINEAR_FORWARD:
+        list = linear_forward_shapes;
+        count = LENGTH(linear_forward_shapes);
+        break;
     case OP_LINEAR_BACKWARD_INPUT:
     case OP_LINEAR_BACKWARD_WEIGHT:
         list = linear_shapes;
