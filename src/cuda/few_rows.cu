@@ -4,12 +4,13 @@
  * taken in the same order whatever N, O and the kernel's template: a row comes out the same
  * beside any others.
  *
+ * More rows than a block takes are for other blocks, which find the weights in L2.
+ *
  * bf16, on tensor cores: x is the left operand in tiles of 16 rows, w the right one in tiles of 8
  * outputs. The order of a sum is free, so that the fragments of two instructions, 32 elements of I,
  * are 16 bytes in a row of memory for each lane.
  *
- * f32, without them: a lane has 4 elements of I out of 128, of some outputs and up to 8 rows; more
- * rows are for other blocks, which find the weights in L2. */
+ * f32, without them: a lane has 4 elements of I out of 128, of some outputs and up to 8 rows. */
 #include "cuda/activation.cuh"
 #include "cuda/early.cuh"
 #include "cuda/few_rows.h"
@@ -20,7 +21,8 @@
 #define TILE_OUTS 8
 #define STEP_BF16 32 /* elements of I that a warp takes at once */
 #define STEP_F32 (4 * WARP)
-#define ROWS_F32 8 /* of a block */
+#define ROWS_BF16 32 /* of a block, at most */
+#define ROWS_F32 8
 #define MOST_INPUTS (1 << 30)
 /* From so many outputs on blocks have more each, so that all are there at once, or rows of x are
  * read less often. */
@@ -98,6 +100,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT) few_rows_bf16(FewRows p)
     constexpr int outs = OUT_TILES * TILE_OUTS, tiles = (HALVES + 1) / 2, rows = HALVES * 8;
     __shared__ float of_warps[WARPS][rows][outs];
     int warp = threadIdx.x / WARP, group = threadIdx.x % WARP / 4, quad = threadIdx.x % 4;
+    int first_row = blockIdx.y * ROWS_BF16;
     int64_t first_out = (int64_t)blockIdx.x * outs;
     let_next_begin();
     fetch<Bf16>(p, first_out, outs);
@@ -119,7 +122,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT) few_rows_bf16(FewRows p)
             }
 #pragma unroll
             for (int m = 0; m < HALVES; m++) {
-                int row = m * 8 + group;
+                int row = first_row + m * 8 + group;
                 x[d][m] = load_if(at < p.inputs && row < p.rows,
                                   static_cast<const Bf16 *>(p.x) + (int64_t)row * p.inputs + at);
             }
@@ -153,14 +156,15 @@ __global__ void __launch_bounds__(THREADS, RESIDENT) few_rows_bf16(FewRows p)
     }
     __syncthreads();
     int column = threadIdx.x % outs;
-    for (int row = threadIdx.x / outs; row < p.rows; row += THREADS / outs) {
+    for (int row = threadIdx.x / outs; row < rows && first_row + row < p.rows;
+         row += THREADS / outs) {
         float all = of_warps[0][row][column];
 #pragma unroll
         for (int other = 1; other < WARPS; other++) {
             all += of_warps[other][row][column];
         }
         if (first_out + column < p.outs) {
-            put<Bf16>(p, row, first_out + column, all + to_f32(bias));
+            put<Bf16>(p, first_row + row, first_out + column, all + to_f32(bias));
         }
     }
 }
@@ -231,11 +235,11 @@ __global__ void __launch_bounds__(THREADS, 2) few_rows_f32(FewRows p)
     }
 }
 
-/* PACER_FEW_ROWS=off: there are none of these products. */
-static bool in_use()
+/* PACER_FEW_ROWS=N: in the place of CUDA_FEW_ROWS. */
+static int64_t most_rows()
 {
     static const char *const given = getenv("PACER_FEW_ROWS");
-    return given == NULL || strcmp(given, "off") != 0;
+    return given != NULL ? atoll(given) : CUDA_FEW_ROWS;
 }
 
 template <int OUTS>
@@ -248,6 +252,7 @@ static void launch(const CudaBackend *backend, const FewRows &p, unsigned groups
 
 static void launch_bf16(const CudaBackend *backend, const FewRows &p)
 {
+    unsigned groups = (unsigned)ceil_div(p.rows, ROWS_BF16);
     if (p.rows <= 8 && p.outs < SOME_OUTS) {
         launch<TILE_OUTS>(backend, p, 1, few_rows_bf16<1, 1, 6, 3>);
     } else if (p.rows <= 8 && p.outs < MANY_OUTS) {
@@ -259,9 +264,9 @@ static void launch_bf16(const CudaBackend *backend, const FewRows &p)
     } else if (p.rows <= 16) {
         launch<4 * TILE_OUTS>(backend, p, 1, few_rows_bf16<2, 4, 3, 2>);
     } else if (p.outs < MANY_OUTS) {
-        launch<TILE_OUTS>(backend, p, 1, few_rows_bf16<4, 1, 3, 2>);
+        launch<TILE_OUTS>(backend, p, groups, few_rows_bf16<4, 1, 3, 2>);
     } else {
-        launch<4 * TILE_OUTS>(backend, p, 1, few_rows_bf16<4, 4, 2, 2>);
+        launch<4 * TILE_OUTS>(backend, p, groups, few_rows_bf16<4, 4, 2, 2>);
     }
 }
 
@@ -285,8 +290,8 @@ bool cuda_few_rows(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor pre, Tensor y
     const CudaBackend *backend = cuda_of(c);
     bool narrow = x.dtype == DT_BF16;
     int64_t lanes = narrow ? wide_lanes<Bf16> : wide_lanes<float>;
-    if (!in_use() || x.dim[0] > CUDA_FEW_ROWS || !(narrow || x.dtype == DT_F32) ||
-        x.dim[1] % lanes != 0 || x.dim[1] > MOST_INPUTS || !aligned_16(x.data, w.data)) {
+    if (x.dim[0] > most_rows() || !(narrow || x.dtype == DT_F32) || x.dim[1] % lanes != 0 ||
+        x.dim[1] > MOST_INPUTS || !aligned_16(x.data, w.data)) {
         return false;
     }
     FewRows p = {};

@@ -3,6 +3,7 @@
  * 16 bytes at a time, with f32 in between. Every thread reads what it overwrites, so that outputs
  * may be inputs. */
 #include "cuda/activation.cuh"
+#include "cuda/few_rows.h"
 
 #define MAP_THREADS 256
 #define MAP_PIECES 2 /* pieces of LANES elements that a thread has in flight */
@@ -191,13 +192,14 @@ static unsigned row_threads(int64_t pieces)
     return (unsigned)round_to_warps(clamp_to(pieces, 1, ROW_THREADS));
 }
 
-/* y (N,F) = act(gate) * up, gate_up (N,2F) */
+/* y (N,F) = act(gate) * up, gate_up (N,2F). Blocks (N, shares of a row). */
 template <typename T, int LANES, Activation A>
 __global__ void __launch_bounds__(ROW_THREADS) gated(const T *gate_up, T *y, int64_t width)
 {
     await_previous();
     const T *row = gate_up + blockIdx.x * 2 * width;
-    for (int64_t at = threadIdx.x * LANES; at < width; at += blockDim.x * LANES) {
+    int64_t first = (int64_t)(blockIdx.y * blockDim.x + threadIdx.x) * LANES;
+    for (int64_t at = first; at < width; at += (int64_t)gridDim.y * blockDim.x * LANES) {
         float gate[LANES], up[LANES];
         load_lanes(row + at, gate);
         load_lanes(row + width + at, up);
@@ -236,14 +238,13 @@ template <typename T, Activation A> static void rows_gated(Ctx *c, Tensor gate_u
     T *to = (T *)y.data;
     unsigned rows = (unsigned)y.dim[0];
     int64_t width = y.dim[1];
-    cudaStream_t stream = cuda_of(c)->stream;
     constexpr int lanes = wide_lanes<T>;
-    if (width % lanes == 0 && aligned_16(from, to)) {
-        cuda_start(gated<T, lanes, A>, rows, row_threads(width / lanes), 0, stream, from, to,
-                   width);
-    } else {
-        cuda_start(gated<T, 1, A>, rows, row_threads(width), 0, stream, from, to, width);
-    }
+    bool wide = width % lanes == 0 && aligned_16(from, to);
+    void (*kernel)(const T *, T *, int64_t) = wide ? gated<T, lanes, A> : gated<T, 1, A>;
+    int64_t pieces = wide ? width / lanes : width;
+    unsigned threads = row_threads(pieces);
+    unsigned shares = rows <= CUDA_FEW_ROWS ? (unsigned)ceil_div(pieces, threads) : 1;
+    cuda_start(kernel, dim3(rows, shares), threads, 0, cuda_of(c)->stream, from, to, width);
     CUDA_LAUNCHED("gated");
 }
 
