@@ -1,7 +1,6 @@
 /* Generation from kept keys and values: how a token comes in, and what a prompt leaves behind
  * (decode_attention.cu has the attention of a new token). */
 #include "cuda/decode.cuh"
-#include "cuda/early.cuh"
 
 #define STORE_THREADS 256
 
@@ -12,8 +11,7 @@ template <typename T>
 __global__ void embed_next(const int32_t *ids, const T *table, const T *positions,
                            const int32_t *position, int64_t width, T *out)
 {
-    let_next_begin();
-    await_kernels_before();
+    await_previous();
     const T *token = table + ids[blockIdx.x] * width;
     for (int64_t at = threadIdx.x; at < width; at += blockDim.x) {
         float value = to_f32(token[at]);
@@ -24,25 +22,14 @@ __global__ void embed_next(const int32_t *ids, const T *table, const T *position
     }
 }
 
-bool cuda_has_hopper_code(const CudaBackend *backend)
-{
-    static int version = 0; /* of the code that the GPU runs; 0: not asked yet */
-    if (version == 0) {
-        cudaFuncAttributes facts;
-        CUDA_CHECK(cudaFuncGetAttributes(&facts, embed_next<float>));
-        version = facts.ptxVersion;
-    }
-    return backend->compute >= 90 && version >= 90;
-}
-
 template <typename T>
 static void launch_embed(Ctx *c, Tensor ids, Tensor table, Tensor positions, Tensor position,
                          Tensor out)
 {
     const T *added = tensor_given(positions) ? (const T *)positions.data : NULL;
-    launch_early(cuda_of(c), dim3((unsigned)out.dim[0]), dim3(STORE_THREADS), 1, embed_next<T>,
-                 (const int32_t *)ids.data, (const T *)table.data, added,
-                 (const int32_t *)position.data, out.dim[1], (T *)out.data);
+    cuda_start(embed_next<T>, (unsigned)out.dim[0], STORE_THREADS, 0, cuda_of(c)->stream,
+               (const int32_t *)ids.data, (const T *)table.data, added,
+               (const int32_t *)position.data, out.dim[1], (T *)out.data);
     CUDA_LAUNCHED("embed_next");
 }
 

@@ -12,7 +12,6 @@
  * position; the positions that are seen are shared out evenly. Key and value of the new token go
  * into the cache, and reach their queries past it. */
 #include "cuda/decode.cuh"
-#include "cuda/early.cuh"
 
 #include <cooperative_groups.h>
 #include <math.h>
@@ -357,7 +356,7 @@ static int part_count(const Ctx *c, HeadShape s, int64_t context)
     int64_t keys = keys_at_most(s, context);
     int64_t wanted = ceil_div(2 * cuda_of(c)->processors, s.batch * s.heads);
     int64_t count = clamp_to(wanted, 1, ceil_div(keys, PART_ROWS));
-    if (cuda_has_hopper_code(cuda_of(c)) && (count <= CLUSTER_MOST || keys <= CLUSTER_KEYS)) {
+    if (cuda_clusters && (count <= CLUSTER_MOST || keys <= CLUSTER_KEYS)) {
         return power_of_2_from(count < CLUSTER_MOST ? count : CLUSTER_MOST);
     }
     return (int)count;
@@ -365,7 +364,7 @@ static int part_count(const Ctx *c, HeadShape s, int64_t context)
 
 static bool joined_by_cluster(const Ctx *c, int parts)
 {
-    return cuda_has_hopper_code(cuda_of(c)) && parts <= CLUSTER_MOST;
+    return cuda_clusters && parts <= CLUSTER_MOST;
 }
 
 size_t cuda_attention_step_ws(const Ctx *c, HeadShape shape, DType dtype, int64_t context)
@@ -423,12 +422,12 @@ static void launch_step(Ctx *c, Tensor qkv, HeadShape shape, Tensor rope, Tensor
         cuda_fail("attention_step", "heads wider than 1024 are not covered", __FILE__, __LINE__);
     }
     dim3 blocks((unsigned)count, (unsigned)shape.heads, (unsigned)shape.batch);
-    launch_early(backend, blocks, dim3(WARP * STEP_WARPS), by_cluster ? (unsigned)count : 1, kernel,
-                 args);
+    cuda_start_clusters(by_cluster ? (unsigned)count : 1, kernel, blocks, WARP * STEP_WARPS, 0,
+                        backend->stream, args);
     CUDA_LAUNCHED("attend_next");
     if (args.parts != NULL) {
-        launch_early(backend, dim3((unsigned)(shape.batch * shape.heads)), dim3(JOIN_THREADS), 1,
-                     join_parts<T>, (const float *)args.parts, count, dim, args.out);
+        cuda_start(join_parts<T>, (unsigned)(shape.batch * shape.heads), JOIN_THREADS, 0,
+                   backend->stream, (const float *)args.parts, count, dim, args.out);
         CUDA_LAUNCHED("join_parts");
     }
 }

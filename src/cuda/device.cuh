@@ -296,35 +296,76 @@ __device__ inline float block_sum(float value)
 
 /* ---- Launches ---- */
 
-/* The first statement of every kernel that cuda_start launches. Lets the next kernel's blocks take
- * their places, and waits until all work before this kernel has ended and its writes can be read.
- * Every thread waits, so that a kernel's end tells that all before it have ended too. */
-__device__ inline void await_previous()
+/* Kernels that cuda_start launches may be in place before the one ahead of them has ended. Every
+ * thread of such a kernel waits before it reads or writes any memory but its arguments, so that a
+ * kernel's end tells that all before it have ended too; to fetch something into L2 is no read.
+ * let_next_begin comes first: by then all blocks have begun, so that those of the next kernel never
+ * hold the place of one of these. */
+__device__ inline void let_next_begin()
 {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;");
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+/* Until all work before this kernel has ended and its writes can be read. */
+__device__ inline void await_kernels_before()
+{
+#if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
+/* Into L2; shared out over the block's first row of threads. */
+__device__ inline void fetch_lines(const void *from, int64_t bytes)
+{
+    constexpr int64_t line = 128;
+    for (int64_t at = threadIdx.x * line; at < bytes; at += blockDim.x * line) {
+        asm volatile("prefetch.global.L2 [%0];" ::"l"((const char *)from + at));
+    }
+}
+
+/* Both, the first statement of a kernel that has nothing to fetch. */
+__device__ inline void await_previous()
+{
+    let_next_begin();
+    await_kernels_before();
+}
+
 /* kernel<<<blocks, threads, shared, stream>>>(args), whose blocks may be in place before the kernel
  * ahead of it has ended: behind that follows CUDA_LAUNCHED. No parameter of such a kernel is
- * __restrict__: a load that cannot be overwritten may be moved ahead of the wait. */
+ * __restrict__: a load that cannot be overwritten may be moved ahead of the wait. In clusters of so
+ * many blocks along x, where that is more than 1. */
 template <typename... Params, typename... Args>
-inline void cuda_start(void (*kernel)(Params...), dim3 blocks, dim3 threads, size_t shared,
-                       cudaStream_t stream, Args &&...args)
+inline void cuda_start_clusters(unsigned cluster, void (*kernel)(Params...), dim3 blocks,
+                                dim3 threads, size_t shared, cudaStream_t stream, Args &&...args)
 {
-    cudaLaunchAttribute early = {};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchAttribute attributes[2];
     cudaLaunchConfig_t config = {};
     config.gridDim = blocks;
     config.blockDim = threads;
     config.dynamicSmemBytes = shared;
     config.stream = stream;
-    config.attrs = &early;
-    config.numAttrs = cuda_early ? 1 : 0;
+    config.attrs = attributes;
+    if (cuda_early) {
+        cudaLaunchAttribute *early = &attributes[config.numAttrs++];
+        early->id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        early->val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (cluster > 1) {
+        cudaLaunchAttribute *dimension = &attributes[config.numAttrs++];
+        dimension->id = cudaLaunchAttributeClusterDimension;
+        dimension->val.clusterDim.x = cluster;
+        dimension->val.clusterDim.y = dimension->val.clusterDim.z = 1;
+    }
     (void)cudaLaunchKernelEx(&config, kernel, static_cast<Args &&>(args)...);
+}
+
+template <typename... Params, typename... Args>
+inline void cuda_start(void (*kernel)(Params...), dim3 blocks, dim3 threads, size_t shared,
+                       cudaStream_t stream, Args &&...args)
+{
+    cuda_start_clusters(1, kernel, blocks, threads, shared, stream, static_cast<Args &&>(args)...);
 }
 
 /* Whether every address is a multiple of 16 bytes; NULL is. */

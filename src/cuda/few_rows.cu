@@ -12,7 +12,7 @@
  *
  * f32, without them: a lane has 4 elements of I out of 128, of some outputs and up to 8 rows. */
 #include "cuda/activation.cuh"
-#include "cuda/early.cuh"
+#include "cuda/device.cuh"
 #include "cuda/few_rows.h"
 #include "cuda/warp_sums.cuh"
 
@@ -247,7 +247,7 @@ static void launch(const CudaBackend *backend, const FewRows &p, unsigned groups
                    void (*kernel)(FewRows))
 {
     dim3 blocks((unsigned)ceil_div(p.outs, OUTS), groups);
-    launch_early(backend, blocks, THREADS, 1, kernel, p);
+    cuda_start(kernel, blocks, THREADS, 0, backend->stream, p);
 }
 
 static void launch_bf16(const CudaBackend *backend, const FewRows &p)

@@ -194,7 +194,8 @@ extern const CudaTtt cuda_ttt_any, cuda_ttt_linear, cuda_ttt_mlp;
 double cuda_peak_flops(const char *name, DType dtype);
 /* stamp.cu */
 void cuda_find_early(void);
-extern bool cuda_early; /* whether kernels may be in place early (cuda_start) */
+/* Whether kernels may be in place early (cuda_start), and in clusters. */
+extern bool cuda_early, cuda_clusters;
 void cuda_stamp(Backend *backend, int64_t *slot);
 void cuda_idle(cudaStream_t stream, int64_t ns); /* so long nothing else happens there */
 /* ceiling.cu */

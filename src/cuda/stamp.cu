@@ -19,7 +19,7 @@ static __global__ void stamp(int64_t *slot)
     *slot = (int64_t)now();
 }
 
-bool cuda_early;
+bool cuda_early, cuda_clusters;
 
 /* Kernels wait by themselves where they were compiled for Hopper or newer. */
 void cuda_find_early(void)
@@ -27,7 +27,8 @@ void cuda_find_early(void)
     const char *asked = getenv("PACER_PDL");
     cudaFuncAttributes compiled = {};
     CUDA_CHECK(cudaFuncGetAttributes(&compiled, stamp));
-    cuda_early = compiled.ptxVersion >= 90 && (asked == NULL || strcmp(asked, "0") != 0);
+    cuda_clusters = compiled.ptxVersion >= 90;
+    cuda_early = cuda_clusters && (asked == NULL || strcmp(asked, "0") != 0);
 }
 
 static __global__ void idle(int64_t ns)

@@ -119,17 +119,7 @@ static inline void launch_behind_chains(const char *name, Kernel kernel, int64_t
     CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
     CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
                                     cudaSharedmemCarveoutMaxShared));
-    cudaLaunchAttribute early = {};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((unsigned)blocks);
-    config.blockDim = dim3((unsigned)threads);
-    config.dynamicSmemBytes = (size_t)shared;
-    config.stream = stream;
-    config.attrs = &early;
-    config.numAttrs = 1;
-    CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, args));
+    cuda_start(kernel, (unsigned)blocks, (unsigned)threads, (size_t)shared, stream, args);
     CUDA_LAUNCHED(name);
 }
 
@@ -150,9 +140,7 @@ static __device__ __forceinline__ void await_chain(const unsigned *ready, int co
  * the block's kernel so is it. */
 static __device__ __forceinline__ void await_chains_kernel()
 {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;\n" ::: "memory");
-#endif
+    await_kernels_before();
 }
 
 /* ttt_linear_parallel.cu: from the states the outputs; from the states and dout the records. */

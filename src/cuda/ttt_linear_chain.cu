@@ -218,7 +218,7 @@ static __global__ void __launch_bounds__(4 * D + 32, 1) linear_chain_scan(const 
     HeadConstants<D> &constants = *reinterpret_cast<HeadConstants<D> *>(shared + Layout::constants);
     float *centre = reinterpret_cast<float *>(shared + Layout::centre);
     const StateRing<D> ring(shared + Layout::ring, shared + Layout::barriers);
-    let_dependents_begin();
+    let_next_begin();
     if (threadIdx.x < 4 * D) {
         constants.load(a, head);
         rope_load<D, 4 * D>(reinterpret_cast<float *>(shared + Layout::rope), a.rope,

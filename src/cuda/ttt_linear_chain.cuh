@@ -35,12 +35,6 @@ static __device__ __forceinline__ void get_four(float (&c)[4], const float4 &fro
     c[3] = from.w;
 }
 
-/* Lets kernels that were launched beside this one begin. */
-static __device__ __forceinline__ void let_dependents_begin()
-{
-    asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory");
-}
-
 /* ---- States on their way to memory ---- */
 
 /* Wait until all but the newest `Pending` of this thread's stores have read shared memory; until

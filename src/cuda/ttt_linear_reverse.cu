@@ -23,7 +23,7 @@ static __global__ void __launch_bounds__(2 * D + 64, 1) linear_chain_reverse(con
     unsigned char *records = a.records + (int64_t)blockIdx.x * a.steps * record_bytes(D);
     const StateRing<D> states(shared + Layout::states, shared + Layout::barriers);
     uint32_t loaded = shared_address(shared + Layout::loaded);
-    let_dependents_begin();
+    let_next_begin();
     if (threadIdx.x == 0) {
         states.init();
         for (int i = 0; i < ring; i++) {
