@@ -6,13 +6,16 @@
  * stages, running ahead of Groups warpgroups that compute, and into the next job while these finish
  * the last: there is room for the queries of two jobs. Each of them owns 64 queries and walks over
  * the keys from the diagonal down, so that only the first tile it sees is masked; Bounded, down to
- * the last tile that its queries see, with masks also where some of them see less than others.
+ * the last tile that its queries see, with masks also where some of them see less than others. Of
+ * the first and the last tile, half is left out where none of its queries sees it.
  *
  * A warpgroup gives the tensor cores two products at a time, the scores of a tile and the weighted
- * sum of the values of the tile before it, and makes the weights of the tile while the second runs.
- * Warpgroups take turns in giving, so that one makes weights while another's products run. They do
- * so for the tiles that all of them see. Where a job begins and ends they see different ones, and
- * do not wait for each other: one may be in the next job while another ends this.
+ * sum of the values of the tile before it, and makes the weights of the tile while the second runs;
+ * so from job to job too, but that there it writes results while the first scores of the next job
+ * are made. Warpgroups take turns in giving, so that one makes weights while another's products
+ * run. They do so for the tiles that all of them see. Where a job begins and ends they see
+ * different ones, and do not wait for each other: one may be in the next job while another ends
+ * this.
  *
  * Barriers, per stage, for keys and values each: `full` (the loader's bytes are there) and
  * `empty` (every warp that computes has used them); the same for the queries, with which comes
@@ -21,7 +24,6 @@
 #include "cuda/attention_flash_hopper.cuh"
 
 #include <limits.h>
-#include <type_traits>
 
 typedef struct {
     CUtensorMap qkv; /* boxes of 64 columns, BOX_ROWS rows of (columns, T, B) */
@@ -198,7 +200,7 @@ static __device__ __forceinline__ void compute_jobs(const HopperArgs &args,
 {
     typedef HopperPlan<D, Groups> Plan;
     const FlashArgs &a = args.flash;
-    int group = threadIdx.x / WARPGROUP;
+    int group = __shfl_sync(~0u, threadIdx.x / WARPGROUP, 0);
     float unit = Capped ? 1.0f : a.scale, factor = unit * LOG2_E; /* of scores as weighed */
     /* Warpgroup g waits at barrier 1 + g for the one before it; all take as many turns. */
     auto take_turn = [&](bool mine) {
@@ -213,142 +215,210 @@ static __device__ __forceinline__ void compute_jobs(const HopperArgs &args,
     };
     pass_turn(group == Groups - 1);
 
-    Place<Plan::stages> place;
+    Place<Plan::stages> place, last; /* last: of the tile whose values are held */
     Place<Plan::q_stages> job_place;
+    GroupQueries<D> queries;
+    float s[KEYS / 2], shrink[2];
+    auto noted = [&](int word) {
+        return warp_read(note + job_place.stage() * note_words<Groups, Bounded>() + word);
+    };
+    auto q_of = [&](int stage) {
+        return panel_descriptor(at.q_at(stage) + group * 64 * PANEL_ROW, 0);
+    };
+    /* Held: the products of a job's last tile may be under way while the next job is looked for,
+     * but only as long as the loader has room for the tiles that are waited for. */
+    bool held = false;
+    auto hold_at_most = [&](uint32_t tiles) {
+        if (held && place.count - last.count > tiles) {
+            products_wait<0>();
+            warp_arrive(at.v_empty(last.stage()));
+            held = false;
+        }
+    };
     /* For a tile that these queries do not see. */
     auto pass_over = [&] {
+        hold_at_most(Plan::stages - 1);
         barrier_wait(at.k_full(place.stage()), place.parity());
         warp_arrive(at.k_empty(place.stage()));
         barrier_wait(at.v_full(place.stage()), place.parity());
         warp_arrive(at.v_empty(place.stage()));
         place.count++;
     };
-    for (;; job_place.count++) {
-        int q_stage = job_place.stage();
-        barrier_wait(at.q_full(q_stage), job_place.parity());
-        const volatile int *of = note + q_stage * note_words<Groups, Bounded>();
-        if (warp_read(of + NOTE_NUMBER) >= args.jobs) {
-            return;
-        }
-        int q0 = warp_read(of + NOTE_ROW), row0 = q0 + 64 * group;
-        int tile = key_tiles(a, q0, Plan::rows) - 1;
-        uint32_t q = panel_descriptor(at.q_at(q_stage) + group * 64 * PANEL_ROW, 0);
-        /* The last tile of the walk, and of those that all warpgroups see: none if the first has
-         * no queries. */
-        int low = 0, common = 0;
-        if constexpr (Bounded) {
-            low = warp_read(of + NOTE_FIRST + 2 * group) / KEYS;
-            common = warp_read(of + NOTE_FIRST + 2 * (Groups - 1)) / KEYS;
-        }
-        common = q0 < 0 ? INT_MAX : common;
-        /* Bounded: keys before this one are masked; the last tile of the job. */
-        auto clear = [&] { return Bounded ? warp_read(of + NOTE_FIRST + 2 * group + 1) : 0; };
-        auto end = [&] { return Bounded ? warp_read(of + NOTE_FIRST) / KEYS : 0; };
-        auto cap = [&](float(&s)[KEYS / 2]) {
-#pragma unroll
-            for (int i = 0; Capped && i < KEYS / 2; i++) {
-                s[i] = a.sight.cap * tanh_fast(s[i] * a.sight.bend);
-            }
-        };
-        auto mask_before = [&](float(&s)[KEYS / 2], int of_tile) {
-            GroupQueries<D>::mask_before(s, a.sight, warp_read(of + NOTE_BATCH), of_tile * KEYS,
-                                         row0);
-        };
-        for (; tile >= 0 && tile * KEYS > row0; tile--) {
-            pass_over();
-        }
-        if (tile < 0) { /* no queries: row0 is negative */
-            warp_arrive(at.q_empty(q_stage));
-            continue;
-        }
 
-        GroupQueries<D> queries;
-        float s[KEYS / 2], shrink[2];
-        barrier_wait(at.k_full(place.stage()), place.parity());
+    /* Of the job: the tile that this warpgroup is at, the last of its walk, and the last of those
+     * that all warpgroups see: none if the first has no queries. */
+    int tile = 0, low = 0, common = 0;
+    bool lower = false; /* the lower half of the first tile ends with this warpgroup's queries */
+    /* Goes to the first tile of the next job that has queries for this warpgroup, and starts its
+     * scores. False: there is none, and these scores are not used. */
+    auto begin_job = [&] {
+        bool more;
+        uint32_t q = q_of(0);
+        int row0 = 0, q0 = 0;
+        for (;; job_place.count++) {
+            int q_stage = job_place.stage();
+            hold_at_most(Plan::stages);
+            barrier_wait(at.q_full(q_stage), job_place.parity());
+            more = noted(NOTE_NUMBER) < args.jobs;
+            if (!more) {
+                break;
+            }
+            q0 = noted(NOTE_ROW);
+            row0 = q0 + 64 * group;
+            q = q_of(q_stage);
+            for (tile = key_tiles(a, q0, Plan::rows) - 1; tile >= 0 && tile * KEYS > row0; tile--) {
+                pass_over();
+            }
+            if (tile >= 0) {
+                break;
+            }
+            warp_arrive(at.q_empty(q_stage)); /* no queries: row0 is negative */
+        }
+        lower = tile * KEYS == row0;
+        common = q0 < 0 ? INT_MAX : 0;
+        if (more) {
+            if constexpr (Bounded) {
+                low = noted(NOTE_FIRST + 2 * group) / KEYS;
+                common = max(noted(NOTE_FIRST + 2 * (Groups - 1)) / KEYS, common);
+            }
+            hold_at_most(Plan::stages);
+            barrier_wait(at.k_full(place.stage()), place.parity());
+        }
         /* The first warpgroup begins at this tile or the next. */
-        bool by_turns = tile >= common && tile * KEYS <= q0;
+        bool by_turns = more && tile >= common && tile * KEYS <= q0;
         take_turn(by_turns);
-        scores_begin<D, Groups>(s, q, at.k_at(place.stage()));
+        scores_begin<D, Groups, WHOLE>(s, q, at.k_at(place.stage()));
         pass_turn(by_turns);
-        products_wait<0>();
-        pin(s);
-        warp_arrive(at.k_empty(place.stage()));
-        cap(s);
-        if (Bounded && tile * KEYS < clear()) {
-            mask_before(s, tile);
-        }
-        if (tile * KEYS + KEYS - 1 > row0) {
-            queries.mask(s, tile * KEYS - row0);
-        }
-        queries.weigh(s, factor, shrink);
-        queries.round_weights(s);
-        barrier_wait(at.v_full(place.stage()), place.parity());
-
-        /* From one tile to the next; its scores are masked if it has keys before `clear`. */
-        auto go_on = [&](auto masked) {
-            int stage = place.stage(), next = place.stage(1);
-            barrier_wait(at.k_full(next), place.parity(1));
-            take_turn(tile > common);
-            scores_begin<D, Groups>(s, q, at.k_at(next));
-            values_begin(queries, at.v_at(stage));
-            pass_turn(tile > common);
-            products_wait<1>();
-            pin(s);
-            warp_arrive(at.k_empty(next));
-            cap(s);
-            if constexpr (masked.value) {
-                mask_before(s, tile - 1);
-            }
-            bool rises = queries.weigh(s, factor, shrink);
-            /* The wait for the next tile's values stands here, and seems to depend on the sums,
-             * which are not below zero, because it ends a basic block: else the compiler would
-             * move the wait for products to before the exponentials. */
-            pin(s);
-            barrier_wait(at.v_full(next), place.parity(1) ^ (queries.l[0] + queries.l[1] < 0));
-            products_wait<0>();
-            pin(queries.o);
-            pin(queries.p);
-            pin(s);
-            warp_arrive(at.v_empty(stage));
-            if (rises) {
+        return more;
+    };
+    auto cap = [&](auto part) {
 #pragma unroll
-                for (int i = 0; i < D / 2; i++) {
-                    queries.o[i] *= shrink[i / 2 % 2];
-                }
-            }
-            queries.round_weights(s);
-            place.count++;
-            tile--;
-        };
-        int unmasked = Bounded ? max((clear() + KEYS - 1) / KEYS, low) : low;
-#pragma unroll 1
-        while (tile > unmasked) {
-            go_on(std::false_type());
+        for (int i = part_first(part); Capped && i < part_end(part); i++) {
+            s[i] = a.sight.cap * tanh_fast(s[i] * a.sight.bend);
         }
-#pragma unroll 1
-        while (Bounded && tile > low) {
-            go_on(std::true_type());
+    };
+    /* Masks keys before the first that their query sees, if there are any. */
+    auto mask_before = [&](auto part, int of_tile) {
+        int clear = noted(NOTE_FIRST + 2 * group + 1);
+        if (of_tile * KEYS < clear) {
+            GroupQueries<D>::template mask_before<part>(
+                s, a.sight, noted(NOTE_BATCH), of_tile * KEYS, noted(NOTE_ROW) + 64 * group, clear);
         }
-
-        values_begin(queries, at.v_at(place.stage()));
+    };
+    auto weigh_first = [&](auto part) {
+        cap(part);
+        if constexpr (Bounded) {
+            mask_before(part, tile);
+        }
+        queries.template mask_diagonal<part == WHOLE ? UPPER : LOWER>(s);
+        queries.template weigh<part>(s, factor, shrink);
+        queries.template round_weights<part>(s);
+    };
+    /* From one tile to the next, of which the part is seen. */
+    auto go_on = [&](auto masked, auto part) {
+        int stage = place.stage(), next = place.stage(1);
+        barrier_wait(at.k_full(next), place.parity(1));
+        take_turn(tile > common);
+        scores_begin<D, Groups, part>(s, q_of(job_place.stage()), at.k_at(next));
+        values_begin<D, WHOLE>(queries, at.v_at(stage));
+        pass_turn(tile > common);
+        products_wait<1>();
+        pin_part<part>(s);
+        warp_arrive(at.k_empty(next));
+        cap(part);
+        if constexpr (masked) {
+            mask_before(part, tile - 1);
+        }
+        bool rises = queries.template weigh<part>(s, factor, shrink);
+        /* The wait for the next tile's values stands here, and seems to depend on the sums,
+         * which are not below zero, because it ends a basic block: else the compiler would
+         * move the wait for products to before the exponentials. */
+        pin_part<part>(s);
+        barrier_wait(at.v_full(next), place.parity(1) ^ (queries.l[0] + queries.l[1] < 0));
         products_wait<0>();
         pin(queries.o);
         pin(queries.p);
-        warp_arrive(at.v_empty(place.stage()));
+        pin_part<part>(s);
+        warp_arrive(at.v_empty(stage));
+        if (rises) {
+#pragma unroll
+            for (int i = 0; i < D / 2; i++) {
+                queries.o[i] *= shrink[i / 2 % 2];
+            }
+        }
+        queries.template round_weights<part>(s);
         place.count++;
+        tile--;
+    };
+    typedef std::integral_constant<Part, WHOLE> Whole;
+    typedef std::integral_constant<Part, LOWER> Lower;
+    typedef std::integral_constant<Part, UPPER> Upper;
 
-        /* Read anew: registers are for sums. The note stays until here. */
-        int batch = warp_read(of + NOTE_BATCH), head = warp_read(of + NOTE_HEAD);
-        int row = warp_read(of + NOTE_ROW) + 64 * group;
+    bool more = begin_job();
+    while (more) {
+        products_wait<0>();
+        pin(s);
+        warp_arrive(at.k_empty(place.stage()));
+        if (lower) {
+            weigh_first(Lower());
+        } else {
+            weigh_first(Whole());
+        }
+        barrier_wait(at.v_full(place.stage()), place.parity());
+        bool upper = false; /* of the last tile, the upper half alone is seen */
+        if constexpr (Bounded) {
+            int unmasked = max((noted(NOTE_FIRST + 2 * group + 1) + KEYS - 1) / KEYS, low);
+#pragma unroll 1
+            while (tile > unmasked) {
+                go_on(std::false_type(), Whole());
+            }
+            upper = tile > low && noted(NOTE_FIRST + 2 * group) % KEYS >= KEYS / 2;
+#pragma unroll 1
+            while (tile > low + upper) {
+                go_on(std::true_type(), Whole());
+            }
+            if (upper) {
+                go_on(std::true_type(), Upper());
+            }
+        } else {
+#pragma unroll 1
+            while (tile > low) {
+                go_on(std::false_type(), Whole());
+            }
+        }
+
+        /* The last products of this job, and behind them the first of the next; the results are
+         * written while those run. */
+        if (upper) {
+            values_begin<D, UPPER>(queries, at.v_at(place.stage()));
+        } else {
+            values_begin<D, WHOLE>(queries, at.v_at(place.stage()));
+        }
+        last = place;
+        held = true;
+        int batch = noted(NOTE_BATCH), head = noted(NOTE_HEAD), row = noted(NOTE_ROW) + 64 * group;
+        int end = Bounded ? noted(NOTE_FIRST) / KEYS : 0; /* the last tile of the job */
+        warp_arrive(at.q_empty(job_place.stage()));
+        job_place.count++;
+        place.count++;
+        for (; Bounded && tile > end; tile--) {
+            pass_over();
+        }
+        more = begin_job();
+        products_wait<1>();
+        pin(queries.o);
+        pin(queries.p);
+        if (held) {
+            warp_arrive(at.v_empty(last.stage()));
+            held = false;
+        }
         int64_t out_width = (int64_t)a.heads * D;
         queries.finish(a.lse + ((int64_t)batch * a.heads + head) * a.seq + row,
                        a.result + ((int64_t)batch * a.seq + row) * out_width + head * D, out_width,
                        a.seq - row, unit);
-        for (int last = end(); Bounded && tile > last; tile--) {
-            pass_over();
-        }
-        warp_arrive(at.q_empty(q_stage));
+        queries.clear();
     }
+    products_wait<0>();
 }
 
 template <int D, int Groups, bool Bounded, bool Capped>
