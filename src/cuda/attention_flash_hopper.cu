@@ -28,7 +28,7 @@
 typedef struct {
     CUtensorMap qkv; /* boxes of 64 columns, BOX_ROWS rows of (columns, T, B) */
     FlashArgs flash;
-    int jobs;
+    int jobs, ordered; /* of these jobs, the first are ordered by head */
 } HopperArgs;
 
 /* The next job that no block has taken, less the blocks of the launch. It counts up to the
@@ -102,17 +102,25 @@ template <int D, int Groups> struct HopperShared {
 };
 
 /* Jobs are ordered by head, so that blocks that run together share keys in the cache, and within
- * a head longest first, so that the last jobs are short. They are counted from the end of the
- * sequence: q0 of a head's last, shortest job may lie before its start, by a multiple of 64. */
+ * a head longest first; of the last heads, by length alone, so that blocks end together. They are
+ * counted from the end of the sequence: q0 of a head's last, shortest job may lie before its start,
+ * by a multiple of 64. */
 struct Job {
     int batch, head, q0;
 
-    __device__ __forceinline__ Job(const FlashArgs &a, int job, int rows)
+    __device__ __forceinline__ Job(const HopperArgs &args, int job, int rows)
     {
-        int of_heads = job / a.blocks;
+        const FlashArgs &a = args.flash;
+        int of_heads = job / a.blocks, place = job % a.blocks;
+        if (job >= args.ordered) {
+            int left = job - args.ordered, first = args.ordered / a.blocks;
+            int heads = a.batch * a.heads - first;
+            of_heads = first + left % heads;
+            place = left / heads;
+        }
         batch = of_heads / a.heads;
         head = of_heads % a.heads;
-        q0 = (a.seq + 63) / 64 * 64 - (job % a.blocks + 1) * rows;
+        q0 = (a.seq + 63) / 64 * 64 - (place + 1) * rows;
     }
 };
 
@@ -150,7 +158,7 @@ static __device__ __forceinline__ void load_jobs(const HopperArgs &args,
     int number = blockIdx.x;
     for (; number < args.jobs; queries.count++) {
         int next = gridDim.x + atomicInc(&flash_jobs_taken, args.jobs - 1);
-        Job job(a, number, Plan::rows);
+        Job job(args, number, Plan::rows);
         int k_column = (a.heads + job.head / (a.heads / a.kv_heads)) * D;
         int end = 0;
         int top = key_tiles(a, job.q0, Plan::rows) - 1;
@@ -466,6 +474,8 @@ static __global__ void __launch_bounds__(HopperPlan<D, Groups>::threads, 1)
 
 /* ---- Launches ---- */
 
+#define LAST_HEADS 16 /* at most: their keys and values are in the cache together */
+
 template <int D, int Groups> static bool has_code(const CudaBackend *backend)
 {
     return has_hopper_code(backend, flash_forward_hopper<D, Groups, false, false>,
@@ -499,6 +509,7 @@ template <int D, int Groups> static void launch(const CudaBackend *backend, cons
     args.flash = flash;
     args.flash.blocks = (int)ceil_div(ceil_div(flash.seq, 64) * 64, Plan::rows);
     args.jobs = flash.batch * flash.heads * args.flash.blocks;
+    args.ordered = max(flash.batch * flash.heads - LAST_HEADS, 0) * args.flash.blocks;
     args.qkv = tensor_map(flash.qkv, (int64_t)(flash.heads + 2 * flash.kv_heads) * D, flash.seq,
                           flash.batch);
     int blocks = args.jobs < backend->processors ? args.jobs : backend->processors;
