@@ -235,13 +235,6 @@ __global__ void __launch_bounds__(THREADS, 2) few_rows_f32(FewRows p)
     }
 }
 
-/* PACER_FEW_ROWS=N: in the place of CUDA_FEW_ROWS. */
-static int64_t most_rows()
-{
-    static const char *const given = getenv("PACER_FEW_ROWS");
-    return given != NULL ? atoll(given) : CUDA_FEW_ROWS;
-}
-
 template <int OUTS>
 static void launch(const CudaBackend *backend, const FewRows &p, unsigned groups,
                    void (*kernel)(FewRows))
@@ -290,7 +283,7 @@ bool cuda_few_rows(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor pre, Tensor y
     const CudaBackend *backend = cuda_of(c);
     bool narrow = x.dtype == DT_BF16;
     int64_t lanes = narrow ? wide_lanes<Bf16> : wide_lanes<float>;
-    if (x.dim[0] > most_rows() || !(narrow || x.dtype == DT_F32) || x.dim[1] % lanes != 0 ||
+    if (x.dim[0] > CUDA_FEW_ROWS || !(narrow || x.dtype == DT_F32) || x.dim[1] % lanes != 0 ||
         x.dim[1] > MOST_INPUTS || !aligned_16(x.data, w.data)) {
         return false;
     }

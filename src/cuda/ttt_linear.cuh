@@ -28,7 +28,6 @@ typedef struct {
     bool x_wide, dout_wide;   /* every row of every head starts at a multiple of 16 bytes */
     bool out_pairs, dx_pairs; /* of 4 bytes */
     bool add;                 /* to the slots, rather than setting them */
-    bool alone;               /* a chain has a multiprocessor to itself */
 } TttLinearArgs;
 
 /* Bytes of a state, and floats of a slot: w1 transposed, b1, gamma, beta, 16 of tau, rate_bias,
@@ -83,13 +82,11 @@ static inline int64_t chain_parts(const TttShape *s, int64_t share)
 }
 
 /* ttt_linear_chain.cu: along the chains. PACER_TTT_KERNEL in the environment, for tests and
- * comparisons: whole, never; split, always where it can be; mixed, so with other blocks on the
- * multiprocessors of chains; passes, with one pass after the other. */
+ * comparisons: whole, never; split, always where it can be; passes, likewise but one pass after the
+ * other. */
 bool ttt_linear_splits(const CudaBackend *backend, const TttShape *shape);
 /* Whether what takes the states, or their gradients, begins before the chains are at their ends. */
 bool ttt_linear_beside(const CudaBackend *backend, const TttShape *shape);
-/* Has the chains count what they have made. */
-void ttt_linear_count(TttLinearArgs &args, unsigned *ready);
 /* The states of all mini-batches, along the chains. */
 void ttt_linear_chain_scan(const CudaBackend *backend, int head_dim, const TttLinearArgs &args);
 

@@ -325,11 +325,11 @@ void ttt_linear_backward(Ctx *c, Tensor dout, Tensor x, const TttShape *shape, c
             CUDA_CHECK(cudaMemsetAsync(ready, 0, 2 * p.ready_bytes, backend->stream));
         }
         if (again) {
-            ttt_linear_count(args, beside ? ready : NULL);
+            args.ready = beside ? ready : NULL;
             ttt_linear_chain_scan(backend, d, args);
         }
         ttt_linear_chain_prepare(backend, shape, args);
-        ttt_linear_count(args, beside ? ready + p.ready_bytes / sizeof *ready : NULL);
+        args.ready = beside ? ready + p.ready_bytes / sizeof *ready : NULL;
         ttt_linear_chain_reverse(backend, d, args);
         int64_t blocks = p.blocks * shape->heads;
         d == 32   ? launch<32, true>(backend, blocks, args)

@@ -390,20 +390,14 @@ bool ttt_linear_splits(const CudaBackend *backend, const TttShape *shape)
                     shape->head_dim <= 96 && steps > 1 &&
                     ttt_linear_reverse_shared((int)shape->head_dim) <= backend->shared_bytes &&
                     has_code();
-    bool wanted = forced_to("split") || forced_to("mixed") || forced_to("passes") ||
-                  (steps >= SPLIT_STEPS && !forced_to("whole"));
+    bool wanted =
+        forced_to("split") || forced_to("passes") || (steps >= SPLIT_STEPS && !forced_to("whole"));
     return possible && wanted;
 }
 
 bool ttt_linear_beside(const CudaBackend *backend, const TttShape *shape)
 {
     return shape->batch * shape->heads < backend->processors && !forced_to("passes");
-}
-
-void ttt_linear_count(TttLinearArgs &args, unsigned *ready)
-{
-    args.ready = ready;
-    args.alone = ready != NULL && !forced_to("mixed");
 }
 
 template <int D> static void scan(const CudaBackend *backend, const TttLinearArgs &args)

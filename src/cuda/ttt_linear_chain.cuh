@@ -213,5 +213,5 @@ static __device__ __forceinline__ void add_columns_to(float (&slice)[D / 8][4],
 /* A chain has a processor of its own where other kernels run beside it. */
 static inline int shared_of(const CudaBackend *backend, const TttLinearArgs &args, int bytes)
 {
-    return args.alone ? backend->shared_bytes : bytes;
+    return args.ready != NULL ? backend->shared_bytes : bytes;
 }

@@ -377,7 +377,7 @@ static void forward(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *w
     PACER_ASSERT(aligned_16(args.states), "states miss 16-byte alignment");
     if (split) {
         if (ttt_linear_beside(backend, shape)) {
-            ttt_linear_count(args, (unsigned *)ws);
+            args.ready = (unsigned *)ws;
             CUDA_CHECK(cudaMemsetAsync(ws, 0, ready_bytes(shape), backend->stream));
         }
         ttt_linear_chain_scan(backend, (int)shape->head_dim, args);
