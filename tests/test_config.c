@@ -203,7 +203,12 @@ static void test_config__command_line_forms(void **state)
         {COMMAND_TRAIN, "--bacth 8", "unknown option '--bacth'; did you mean --batch?"},
         {COMMAND_TRAIN, "--d_model 8", "did you mean --d-model?"},
         {COMMAND_TRAIN, "--weight 8", "did you mean --weight-decay?"},
-        {COMMAND_TRAIN, "--learning-rate 8", "the nearest is --"},
+        {COMMAND_TRAIN, "--learning-rate 8", "did you mean --lr?"},
+        {COMMAND_TRAIN, "--prompts x", "unknown option '--prompts'; --prompt belongs to: generate"},
+        {COMMAND_TRAIN, "--batch-size 8", "did you mean --batch?"},
+        {COMMAND_TRAIN, "--num-heads 8", "did you mean --heads?"},
+        {COMMAND_GENERATE, "--max-new-tokens 8", "did you mean --max-tokens?"},
+        {COMMAND_TRAIN, "--output x", "did you mean --out?"},
         {COMMAND_TRAIN, "--=8", "unknown option '--'"},
         {COMMAND_TRAIN, "-batch 8", "unknown option '-batch'; did you mean --batch?"},
         {COMMAND_TRAIN, "-x", "two dashes"},
@@ -382,32 +387,33 @@ static void test_config__values_that_follow(void **state)
 static void test_config__nearest_name(void **state)
 {
     (void)state;
-    static const char *const names[] = {"train", "plan", "models", "data", "version", NULL};
+    static const char *const names[] = {"train", "plan", "models", "data", "version", "nm", NULL};
     static const struct {
-        const char *text, *nearest;
-        bool likely;
+        const char *text, *nearest; /* NULL: none is near */
     } cases[] = {
-        {"tarin", "train", true},  {"TRAIN", "train", true},  {"pln", "plan", true},
-        {"vers", "version", true}, {"modls", "models", true}, {"dta", "data", true},
-        {"zzzzzzzz", NULL, false}, {"", NULL, false},         {"datatatata", "data", false},
+        {"tarin", "train"},  {"TRAIN", "train"}, {"pln", "plan"},      {"vers", "version"},
+        {"modls", "models"}, {"dta", "data"},    {"data-dir", "data"}, {"datasets", NULL},
+        {"planner", "plan"}, {"zzzzzzzz", NULL}, {"", NULL},           {"datatatata", NULL},
+        {"no-more", "nm"},   {"xq", NULL},       {"foo", NULL},        {"detail", NULL},
     };
-    bool likely;
     for (size_t i = 0; i < COUNT(cases); i++) {
-        const char *found = config_nearest(cases[i].text, names, &likely);
-        assert_non_null(found);
-        assert_int_equal(likely, cases[i].likely);
-        if (cases[i].nearest != NULL) {
+        const char *found = config_nearest(cases[i].text, names);
+        if (cases[i].nearest == NULL) {
+            assert_null(found);
+        } else {
+            assert_non_null(found);
             assert_string_equal(found, cases[i].nearest);
         }
     }
     static const char *const swapped[] = {"cd", "ab", NULL}; /* a swap is one slip, not two */
-    assert_string_equal(config_nearest("ba", swapped, &likely), "ab");
+    assert_string_equal(config_nearest("ba", swapped), "ab");
+    static const char *const equal[] = {"flops", "propt", NULL}; /* then what begins alike */
+    assert_string_equal(config_nearest("prop", equal), "propt");
     char longest[500];
     memset(longest, 't', sizeof longest);
     longest[sizeof longest - 1] = '\0';
-    assert_non_null(config_nearest(longest, names, &likely));
-    assert_null(config_nearest("x", names + 5, &likely));
-    assert_false(likely);
+    assert_null(config_nearest(longest, names));
+    assert_null(config_nearest("x", names + COUNT(names) - 1));
 }
 
 int main(void)

@@ -68,9 +68,10 @@ int pacer_options_new(const char *command, pacer_options **out)
         }
     }
     names[COMMAND_COUNT] = NULL;
-    bool likely;
-    return err_set(ERR_INPUT, "there is no command '%.60s'; the nearest is '%s'", command,
-                   config_nearest(command, names, &likely));
+    const char *nearest = config_nearest(command, names);
+    return err_set(ERR_INPUT, "there is no command '%.60s'%s%s%s", command,
+                   nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
+                   nearest != NULL ? "'?" : "");
 }
 
 void pacer_options_free(pacer_options *options)

@@ -433,12 +433,12 @@ static int parse_one(const char *line, size_t length, NameMapping *mapping)
         }
     }
     all[Q_COUNT - 1] = NULL;
-    bool likely;
     char *given = mem_format("%.*s", (int)(length - before - 1), equals + 1);
-    const char *nearest = config_nearest(given, all, &likely);
+    const char *nearest = config_nearest(given, all);
     char list[1024];
-    int code = err_set(ERR_INPUT, "--map: no quantity '%.40s'; %s %s? There are: %s", given,
-                       likely ? "did you mean" : "perhaps", nearest, quantity_list(list));
+    int code = err_set(ERR_INPUT, "--map: no quantity '%.40s'; %s%s%sthere are: %s", given,
+                       nearest != NULL ? "did you mean " : "", nearest != NULL ? nearest : "",
+                       nearest != NULL ? "? " : "", quantity_list(list));
     free(given);
     return code;
 }

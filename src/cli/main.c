@@ -96,12 +96,11 @@ static const char *const *candidates(const char *group)
 
 static int unknown_command(const char *group, const char *word)
 {
-    bool likely;
-    const char *nearest = config_nearest(word, candidates(group), &likely);
+    const char *nearest = config_nearest(word, candidates(group));
     const char *before = group != NULL ? group : "", *space = group != NULL ? " " : "";
-    return err_set(ERR_INPUT, "unknown command '%s%s%.60s'; %s %s%s%s%s", before, space, word,
-                   likely ? "did you mean" : "the nearest is", before, space, nearest,
-                   likely ? "?" : "");
+    return nearest != NULL ? err_set(ERR_INPUT, "unknown command '%s%s%.60s'; did you mean %s%s%s?",
+                                     before, space, word, before, space, nearest)
+                           : err_set(ERR_INPUT, "unknown command '%s%s%.60s'", before, space, word);
 }
 
 static int missing_subcommand(const char *group)

@@ -132,40 +132,64 @@ int option_error(const Config *cfg, const char *name, const char *format, ...)
     return code;
 }
 
-static const Option *unknown_option(const Config *cfg, const char *name, Source source)
+/* The commands that take it, with commas between. */
+static const char *takers(const Option *option, char text[256])
 {
-    const char *names[CONFIG_MAX_OPTIONS + 1];
-    size_t used = 0;
+    text[0] = '\0';
+    for (int command = 0; command < COMMAND_COUNT; command++) {
+        if (option_taken_by(option, (Command)command)) {
+            size_t used = strlen(text);
+            snprintf(text + used, 256 - used, "%s%s", used > 0 ? ", " : "",
+                     command_words((Command)command));
+        }
+    }
+    return text;
+}
+
+/* The option that was probably meant: one of the command's, or of another's. NULL: none is near. */
+static const Option *probable_option(const Config *cfg, const char *name, Source source)
+{
+    const char *own[CONFIG_MAX_OPTIONS + 1], *others[CONFIG_MAX_OPTIONS + 1];
+    size_t owned = 0, foreign = 0;
     for (const Option *option = config_options(); option->name != NULL; option++) {
         bool possible = source.kind == ORIGIN_COMMAND_LINE || !(option->flags & OPTION_NO_FILE);
         if (possible && option_taken_by(option, cfg->command)) {
-            names[used++] = option->name;
+            own[owned++] = option->name;
+        } else {
+            others[foreign++] = option->name;
         }
     }
-    names[used] = NULL;
-    bool likely;
-    const char *nearest = config_nearest(name, names, &likely);
+    own[owned] = others[foreign] = NULL;
+    const char *nearest = config_nearest(name, own);
+    nearest = nearest != NULL ? nearest : config_nearest(name, others);
+    return nearest != NULL ? config_find(nearest) : NULL;
+}
+
+static const Option *unknown_option(const Config *cfg, const char *name, Source source)
+{
+    const Option *meant = probable_option(cfg, name, source);
     const char *dashes = source.kind == ORIGIN_COMMAND_LINE ? "--" : "";
-    char quoted[VALUE_QUOTE_SIZE], *shown = mem_format("%s%s", dashes, name);
-    source_error((Source){ORIGIN_PROGRAM, source.path, source.line}, "",
-                 "unknown option %s; %s %s%s%s", value_quote(shown, quoted),
-                 likely ? "did you mean" : "the nearest is", dashes, nearest, likely ? "?" : "");
+    char quoted[VALUE_QUOTE_SIZE], *shown = mem_format("%s%s", dashes, name), others[256];
+    source = (Source){ORIGIN_PROGRAM, source.path, source.line};
+    value_quote(shown, quoted);
+    if (meant == NULL) {
+        source_error(source, "", "unknown option %s", quoted);
+    } else if (option_taken_by(meant, cfg->command)) {
+        source_error(source, "", "unknown option %s; did you mean %s%s?", quoted, dashes,
+                     meant->name);
+    } else {
+        source_error(source, "", "unknown option %s; %s%s belongs to: %s", quoted, dashes,
+                     meant->name, takers(meant, others));
+    }
     free(shown);
     return NULL;
 }
 
 static const Option *foreign_option(const Config *cfg, const Option *option, Source source)
 {
-    char takers[256] = "";
-    for (int command = 0; command < COMMAND_COUNT; command++) {
-        if (option_taken_by(option, (Command)command)) {
-            size_t used = strlen(takers);
-            snprintf(takers + used, sizeof takers - used, "%s%s", used > 0 ? ", " : "",
-                     command_words((Command)command));
-        }
-    }
+    char text[256];
     source_error(source, option->name, " is not an option of %s; it belongs to: %s",
-                 command_words(cfg->command), takers);
+                 command_words(cfg->command), takers(option, text));
     return NULL;
 }
 

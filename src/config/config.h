@@ -488,6 +488,6 @@ void config_changes_free(ConfigChange *changes, size_t count);
 #define CONFIG_ID_SIZE 17
 void config_run_id(const Config *cfg, char id[CONFIG_ID_SIZE]);
 
-/* The entry of names (NULL-terminated) closest to text by edit distance, ignoring case; NULL when
- * names is empty. *likely: close enough to be a slip of the keyboard. */
-const char *config_nearest(const char *text, const char *const *names, bool *likely);
+/* The entry of names (NULL-terminated) that text was probably meant to be, ignoring case; NULL when
+ * none is near. */
+const char *config_nearest(const char *text, const char *const *names);

@@ -221,10 +221,10 @@ static int parse_choice(const Option *option, const char *text, int *out)
         size_t used = strlen(all);
         snprintf(all + used, sizeof all - used, "%s%s", i > 0 ? ", " : "", option->choices[i]);
     }
-    bool likely;
-    const char *nearest = config_nearest(text, option->choices, &likely);
-    return err_set(ERR_INPUT, "no such value; %s %s (all: %s)",
-                   likely ? "did you mean" : "the nearest is", nearest, all);
+    const char *nearest = config_nearest(text, option->choices);
+    return nearest != NULL
+               ? err_set(ERR_INPUT, "no such value; did you mean %s? (all: %s)", nearest, all)
+               : err_set(ERR_INPUT, "no such value (all: %s)", all);
 }
 
 /* Bytes of the UTF-8 character at `at`; 0 if it is none, or a control character. */

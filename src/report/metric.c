@@ -403,10 +403,10 @@ static int unknown(const char *name)
             names[count++] = options[i].name;
         }
     }
-    bool likely;
-    const char *nearest = config_nearest(name, names, &likely);
-    int code = err_set(ERR_INPUT, "\"%.60s\" is no quantity of a run; the nearest is \"%s\"", name,
-                       nearest);
+    const char *nearest = config_nearest(name, names);
+    int code = err_set(ERR_INPUT, "\"%.60s\" is no quantity of a run%s%s%s", name,
+                       nearest != NULL ? "; did you mean \"" : "", nearest != NULL ? nearest : "",
+                       nearest != NULL ? "\"?" : "");
     free(names);
     return code;
 }

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/page.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -95,6 +96,23 @@ int reader_each(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, R
     return code;
 }
 
+/* Says what was probably meant by a text that is none of the names, and what there is. */
+static int unknown(const RecipeReader *reader, const yaml_node_t *node, const char *what,
+                   const char *text, const char *const *names)
+{
+    Page all = {0};
+    for (int i = 0; names[i] != NULL; i++) {
+        page_put(&all, "%s%s", i > 0 ? ", " : "", names[i]);
+    }
+    const char *nearest = config_nearest(text, names);
+    int code = nearest != NULL ? reader_fault(reader, node, "unknown %s '%.60s'; did you mean %s?",
+                                              what, text, nearest)
+                               : reader_fault(reader, node, "unknown %s '%.60s'; there are: %s",
+                                              what, text, all.text);
+    page_free(&all);
+    return code;
+}
+
 /* Index of the key's row; -1 and a fault when it is none of them. */
 static int find_key(RecipeReader *reader, const yaml_node_t *key, const RecipeKey *keys)
 {
@@ -106,10 +124,7 @@ static int find_key(RecipeReader *reader, const yaml_node_t *key, const RecipeKe
         names[i] = keys[i].name;
     }
     if (text != NULL) {
-        bool likely;
-        const char *nearest = config_nearest(text, names, &likely);
-        reader_fault(reader, key, "unknown key '%.60s'; %s %s%s", text,
-                     likely ? "did you mean" : "the nearest is", nearest, likely ? "?" : "");
+        unknown(reader, key, "key", text, names);
     }
     return -1;
 }
@@ -160,11 +175,7 @@ int reader_choice(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node,
             return 0;
         }
     }
-    bool likely;
-    return text == NULL
-               ? ERR_INPUT
-               : reader_fault(reader, node, "%s '%.60s': no such %s; the nearest is %s", key->name,
-                              text, key->name, config_nearest(text, key->choices, &likely));
+    return text == NULL ? ERR_INPUT : unknown(reader, node, key->name, text, key->choices);
 }
 
 /* --- options of train: base, axes, skip, baseline --- */

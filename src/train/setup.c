@@ -45,10 +45,10 @@ static int check_model_name(const char *name)
     for (int i = 0; spec_preset(i) != NULL && i < 31; i++) {
         names[i] = spec_preset(i)->name;
     }
-    bool likely;
-    const char *nearest = config_nearest(name, names, &likely);
+    const char *nearest = config_nearest(name, names);
     return err_set(ERR_INPUT, "--model %s: no such model; %s%s%s`pacer models` lists them", name,
-                   likely ? "did you mean " : "", likely ? nearest : "", likely ? "? " : "");
+                   nearest != NULL ? "did you mean " : "", nearest != NULL ? nearest : "",
+                   nearest != NULL ? "? " : "");
 }
 
 int setup_spec(const Config *cfg, int64_t data_vocab, ModelSpec *spec)
