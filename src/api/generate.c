@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/show.h"
 #include "base/signals.h"
 
 #include <stdlib.h>
@@ -112,7 +113,8 @@ int pacer_generate(pacer_model *model, const pacer_options *options, const char 
         *result = result_new(NULL, numbers);
     }
     if (code == 0 && signals_pending() != 0) {
-        code = err_set(signals_pending(), "stopped after %lld tokens", (long long)written.tokens);
+        code = err_set(signals_pending(), "stopped after %lld token%s", (long long)written.tokens,
+                       show_plural(written.tokens));
     }
     written_free(&written);
     token_list_free(&tokens);

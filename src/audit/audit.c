@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/escape.h"
 #include "base/mem.h"
+#include "base/show.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -94,11 +95,6 @@ static void print_kind(const Findings *findings, FindingKind kind, const char *p
     free(printed);
 }
 
-static const char *plural(long count)
-{
-    return count == 1 ? "" : "s";
-}
-
 void audit_print(const Audit *audit, const char *path, FILE *file)
 {
     print_kind(&audit->findings, FINDING_DISAGREES, path, file);
@@ -117,11 +113,12 @@ void audit_print(const Audit *audit, const char *path, FILE *file)
         escape_printf(file,
                       "%s: %d number%s recognised, none of them compared: this says nothing about "
                       "the page\n",
-                      path, audit->facts, plural(audit->facts));
+                      path, audit->facts, show_plural(audit->facts));
         return;
     }
-    escape_printf(
-        file, "%s: %d disagree%s, %d warning%s, %ld comparison%s, %d number%s recognised\n", path,
-        disagree, disagree == 1 ? "s" : "", warnings, plural(warnings), audit->findings.compared,
-        plural(audit->findings.compared), audit->facts, plural(audit->facts));
+    escape_printf(file,
+                  "%s: %d disagree%s, %d warning%s, %ld comparison%s, %d number%s recognised\n",
+                  path, disagree, disagree == 1 ? "s" : "", warnings, show_plural(warnings),
+                  audit->findings.compared, show_plural(audit->findings.compared), audit->facts,
+                  show_plural(audit->facts));
 }

@@ -2,6 +2,11 @@
 
 #include <inttypes.h>
 
+const char *show_plural(int64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 const char *show_count(uint64_t count, bool known, char text[SHOW_COUNT_SIZE])
 {
     char digits[SHOW_COUNT_SIZE];

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/output.h"
+#include "base/show.h"
 #include "base/signals.h"
 #include "cli/commands.h"
 #include "text/unicode.h"
@@ -133,12 +134,14 @@ static void say_summary(const Generation *g)
     const Written *w = &g->written;
     char trained[48] = "";
     if (g->loaded.step >= 0) {
-        snprintf(trained, sizeof trained, " after %lld steps", (long long)g->loaded.step);
+        snprintf(trained, sizeof trained, " after %lld step%s", (long long)g->loaded.step,
+                 show_plural(g->loaded.step));
     }
     if (w->tokens > 0) {
-        log_info("%lld tokens in %.2f s: %.1f tok/s (prompt of %zu tokens in %.2f s)",
-                 (long long)w->tokens, w->seconds, (double)w->tokens / w->seconds, g->tokens.count,
-                 w->prompt_seconds);
+        log_info("%lld token%s in %.2f s: %.1f tok/s (prompt of %zu token%s in %.2f s)",
+                 (long long)w->tokens, show_plural(w->tokens), w->seconds,
+                 (double)w->tokens / w->seconds, g->tokens.count,
+                 show_plural((int64_t)g->tokens.count), w->prompt_seconds);
     }
     log_info("%s%s, %lld parameters in %s on %s, read in %.2f s; seed %lld",
              g->loaded.model.spec.name, trained, (long long)g->loaded.model.params.parameters,
@@ -271,7 +274,8 @@ static int write_texts(Generation *g)
     int pending = signals_pending();
     return code != 0 || pending == 0
                ? code
-               : err_set(pending, "stopped after %lld tokens", (long long)g->written.tokens);
+               : err_set(pending, "stopped after %lld token%s", (long long)g->written.tokens,
+                         show_plural(g->written.tokens));
 }
 
 int cmd_generate(Config *cfg)

@@ -95,8 +95,8 @@ static void print_plan(const Experiment *e)
         }
     }
     char time[CLOCK_DURATION_SIZE];
-    printf("%d runs of %d configurations, %d to be made; predicted %s%s\n", e->count,
-           e->configurations, waiting,
+    printf("%d run%s of %d configuration%s, %d to be made; predicted %s%s\n", e->count,
+           show_plural(e->count), e->configurations, show_plural(e->configurations), waiting,
            known > 0 ? clock_duration(seconds, time)
                      : "-: `pacer bench machine` measures what "
                        "times are predicted from",

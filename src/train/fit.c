@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/show.h"
 #include "record/names.h"
 #include "train/setup.h"
 
@@ -197,8 +198,8 @@ void run_print_plan(const Run *run, FILE *file)
     if (run->length.seconds > 0) {
         fprintf(file, "as many updates as %g minutes have room for\n", run->cfg->minutes);
     } else {
-        fprintf(file, "%lld updates, %lld tokens\n", (long long)run->total_steps,
-                (long long)run->length.total_tokens);
+        fprintf(file, "%lld update%s, %lld tokens\n", (long long)run->total_steps,
+                show_plural(run->total_steps), (long long)run->length.total_tokens);
     }
     if (flops > run->flops_token * tokens * (1 + 1e-9)) {
         fprintf(

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/show.h"
 #include "base/signals.h"
 #include "train/samples.h"
 #include "train/session.h"
@@ -480,7 +481,8 @@ static void announce(const Session *s)
              (long long)run->plan.parameters, run->cfg->data, device, dtype_name(run->setup.dtype),
              ranks, s->dir);
     char updates[64];
-    snprintf(updates, sizeof updates, "%lld updates", (long long)run->total_steps);
+    snprintf(updates, sizeof updates, "%lld update%s", (long long)run->total_steps,
+             show_plural(run->total_steps));
     if (run->length.seconds > 0) {
         snprintf(updates, sizeof updates, "%g minutes of updates", run->cfg->minutes);
     }
@@ -513,11 +515,12 @@ static void conclude(const Session *s)
         snprintf(leg, sizeof leg, "; since step %lld: %lld in %s", (long long)s->first_step,
                  (long long)steps, clock_duration(s->session_seconds, text));
     }
-    log_info("Done: %lld steps, %lld tokens in %s of training%s, %.0f tok/s, %.1f GFLOP/s (%.0f %% "
-             "of the matrix products measured here)",
-             (long long)s->state.step, (long long)s->state.tokens,
-             clock_duration(s->state.train_seconds, text), leg, tokens / s->session_seconds,
-             rate * 1e-9, ceiling.known ? 100e-9 * rate / ceiling.number : NAN);
+    log_info(
+        "Done: %lld step%s, %lld tokens in %s of training%s, %.0f tok/s, %.1f GFLOP/s (%.0f %% "
+        "of the matrix products measured here)",
+        (long long)s->state.step, show_plural(s->state.step), (long long)s->state.tokens,
+        clock_duration(s->state.train_seconds, text), leg, tokens / s->session_seconds, rate * 1e-9,
+        ceiling.known ? 100e-9 * rate / ceiling.number : NAN);
     if (s->evaluated && s->trainer.fetched_counted > 0) {
         log_info("train loss %.4f, validation loss %.4f", s->loss, s->val_loss);
     } else if (s->evaluated) {
@@ -546,13 +549,13 @@ static int run_session(const Config *cfg, Comm *comm, const TrainWatcher *watche
     }
     s.watcher = watcher;
     if (session_is_complete(&s) && s.unrecorded) {
-        log_info("All %lld steps of %s are done already; completing its record",
-                 (long long)s.first_step, s.dir);
+        log_info("All of %s is done already, %lld step%s; completing its record", s.dir,
+                 (long long)s.first_step, show_plural(s.first_step));
         s.val_loss = s.state.best_val_loss;
         code = session_finish(&s, 0);
     } else if (session_is_complete(&s)) {
-        log_info("Nothing to do: %s has its %lld steps already; give more --%s to go on", s.dir,
-                 (long long)s.first_step, length_option(cfg));
+        log_info("Nothing to do: %s has its %lld step%s already; give more --%s to go on", s.dir,
+                 (long long)s.first_step, show_plural(s.first_step), length_option(cfg));
         s.val_loss = s.state.best_val_loss;
     } else {
         account_begin(&s);
