@@ -91,6 +91,14 @@ sed -i 's/\[1e-3, 2e-3\]/[1e-3, 0.002]/; s/batch: \[2, 4\]/batch: [4, 2]/' kille
 "$PACER" sweep killed.yaml --out killed >out 2>err || fail "an edited sweep ended with $?"
 [[ $(cksum killed/runs/*/run.json killed/runs/*.log) == "$stamp" ]] || fail "a finished run was touched again"
 
+# A folder of runs is checked run by run.
+expect 0 'the worst' check killed
+[[ $(sed -n 's/^\(killed.runs.[0-9a-f]*\): [0-9]* checks, the worst: .*/\1/p' out) == "$(ls -d killed/runs/*[^g])" ]] ||
+    fail "not each run is checked: $(cat out)"
+cp -r killed damaged
+for run in damaged/runs/*/run.json; do echo '{' >"$run" && break; done
+expect 2 'damaged: 1 of 4 runs not checked' check damaged
+
 # Without its record of states the sweep finds out by itself what is done; another experiment's folder is refused.
 sed -i 's/"done"/"waiting"/; s/"finished":.*/"finished": false,/' killed/experiment.json
 "$PACER" sweep killed.yaml --out killed >out 2>err || fail "a sweep with a wrong record ended with $?"

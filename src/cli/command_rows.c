@@ -136,11 +136,13 @@ const CommandRow command_rows[COMMAND_COUNT] = {
          "profile --model gpt2-124m --accum 4 --graph off --out step.json\n"},
     [COMMAND_CHECK] =
         {cmd_check, "numbers that must agree: of a run, or of anyone's table", " PATH...",
-         "A run directory: computes the checks of its record again. A file (CSV, Markdown or a "
+         "A run directory, or a folder of runs as a sweep makes: computes the checks of their "
+         "records again. A file (CSV, Markdown or a "
          "log, from any program): recognises batch size, ranks, tokens, times, losses, memory and "
          "so on by their names, derives what follows from them, and names every line whose number "
          "disagrees. Exit status 4 when something does, 2 when nothing was recognised.",
          "check runs/tiny-0123456789abcdef\n"
+         "check experiments/batch-sweep\n"
          "check results.md scaling.csv\n"
          "check --map 'Zeit=train-time' --map 'GPUs used=ranks' table.csv\n"},
     [COMMAND_REPORT] =
