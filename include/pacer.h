@@ -47,6 +47,7 @@ enum {
     PACER_MEMORY = -3,      /* what was asked for does not fit in memory */
     PACER_CHECK = -4,       /* done, but a self-check failed */
     PACER_STOPPED = -130,   /* ended early as asked; a training has saved what it did */
+    PACER_PIPE = -141,      /* nobody reads standard output any more, which ends a command with 0 */
     PACER_TERMINATED = -143 /* the same, for a program that took SIGTERM as pacer's own does */
 };
 

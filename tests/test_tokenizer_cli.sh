@@ -45,6 +45,19 @@ printf 'Hello<|endoftext|>' >hello
 expect 0 '72 101 108 108 111 256' tokenizer encode --tokenizer bytes hello
 [[ $(printf '72,101 \n108\t108 111' | "$PACER" tokenizer decode --tokenizer bytes -) == Hello ]] ||
     fail "ids from standard input"
+# A reader that has seen enough is no error of what writes much.
+cat stories.txt stories.txt stories.txt >long.txt
+for call in 'tokenizer encode --tokenizer tok.json long.txt' 'data stories --bytes 1M --out -' \
+    'tokenizer train --vocab 4000 --out - stories.txt'; do
+    # shellcheck disable=SC2086
+    "$PACER" $call --quiet 2>err | head -c 1 >out
+    [[ ${PIPESTATUS[0]} == 0 && ! -s err ]] || fail "$call | head"
+    [[ -e /dev/full ]] || continue
+    # shellcheck disable=SC2086
+    "$PACER" $call --quiet 2>err >/dev/full && fail "$call: a full disk went unnoticed"
+    [[ $(grep -c error: err) == 1 ]] || fail "$call: a full disk is told $(grep -c error: err) times"
+done
+
 "$PACER" tokenizer encode --quiet --threads 1 --tokenizer tok.json --out one stories.txt
 "$PACER" tokenizer encode --quiet --threads 3 --tokenizer tok.json --out three stories.txt
 cmp -s one three || fail "ids depend on the threads"

@@ -14,7 +14,8 @@
 
 _Static_assert((int)PACER_FAILED == ERR_FAILED && (int)PACER_INPUT == ERR_INPUT &&
                    (int)PACER_MEMORY == ERR_MEMORY && (int)PACER_CHECK == ERR_CHECK &&
-                   (int)PACER_STOPPED == ERR_INTERRUPTED && (int)PACER_TERMINATED == ERR_TERMINATED,
+                   (int)PACER_PIPE == ERR_PIPE && (int)PACER_STOPPED == ERR_INTERRUPTED &&
+                   (int)PACER_TERMINATED == ERR_TERMINATED,
                "the codes of pacer.h are those of base/err.h");
 _Static_assert((int)PACER_LOG_NONE == LOG_NONE && (int)PACER_LOG_ERRORS == LOG_ERROR &&
                    (int)PACER_LOG_WARNINGS == LOG_WARN && (int)PACER_LOG_INFO == LOG_INFO &&

@@ -43,5 +43,5 @@ const char *err_message(void)
 
 int err_exit_status(int code)
 {
-    return code < 0 ? -code : 0;
+    return code < 0 && code != ERR_PIPE ? -code : 0;
 }

@@ -12,6 +12,7 @@ typedef enum {
     ERR_MEMORY = -3, /* the plan does not fit in memory */
     ERR_CHECK = -4,  /* a self-check failed */
     ERR_INTERRUPTED = -130,
+    ERR_PIPE = -141, /* nobody reads standard output any more; a command ends with status 0 */
     ERR_TERMINATED = -143,
 } ErrCode;
 

@@ -4,6 +4,8 @@
 #include "base/io.h"
 #include "base/mem.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +28,20 @@ static bool is_special(const char *path)
 
 static int stream_error(const Output *output)
 {
-    return io_error(output->path != NULL ? output->path : "standard output", "write");
+    const char *name = output->path != NULL ? output->path : "standard output";
+    return errno == EPIPE ? err_set(ERR_PIPE, "%s: nobody reads it any more", name)
+                          : io_error(name, "write");
+}
+
+int output_check_stdout(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) {
+        return 0;
+    }
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    bool gone = poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+    return gone ? err_set(ERR_PIPE, "nobody reads standard output any more")
+                : err_set(ERR_FAILED, "standard output could not be written");
 }
 
 static int open_named(Output *output, const char *path)

@@ -13,3 +13,7 @@ int output_check(const char *path);
 int output_put(Output *output, const void *data, size_t size); /* errors stick */
 int output_commit(Output *output);                             /* durable; frees */
 void output_abandon(Output *output); /* leaves no file; frees; NULL is fine */
+
+/* Flushes standard output. ERR_PIPE where nobody reads it any more (pacer help train | head), which
+ * is no failure; ERR_FAILED where something that was printed is lost. */
+int output_check_stdout(void);

@@ -91,7 +91,7 @@ static int put_text(const Generation *g, const uint8_t *text, size_t size)
         fwrite(text, 1, size, stdout);
     }
     fflush(stdout);
-    return ferror(stdout) ? err_set(ERR_FAILED, "standard output could not be written") : 0;
+    return output_check_stdout();
 }
 
 static int tell(void *user, int64_t sample, const uint8_t *text, size_t size)

@@ -11,10 +11,8 @@
 #include "base/version.h"
 #include "comm/comm.h"
 
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* --- help --- */
 
@@ -190,7 +188,7 @@ static int run_command(Command command, int argc, char **argv)
     code = command_rows[command].run(&cfg);
     if (code == ERR_INTERRUPTED || code == ERR_TERMINATED) {
         log_info("%s", err_message());
-    } else if (code < 0) {
+    } else if (code < 0 && code != ERR_PIPE) {
         log_error("%s", err_message());
     }
     config_free(&cfg);
@@ -281,22 +279,16 @@ static int dispatch(int argc, char **argv)
     return fail(missing_subcommand(word), word);
 }
 
-/* A reader that has seen enough (pacer help train | head) is no failure. */
-static bool reader_is_gone(void)
-{
-    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
-    return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
-}
-
 int main(int argc, char **argv)
 {
     restart_with_settings(argv); /* before signals and threads: it starts anew */
     signals_claim();
     mem_claim_json();
     int status = dispatch(argc > 0 ? argc - 1 : 0, argv + 1);
-    if ((fflush(stdout) != 0 || ferror(stdout)) && !reader_is_gone()) {
-        log_error("standard output could not be written");
-        status = status != 0 ? status : err_exit_status(ERR_FAILED);
+    int written = output_check_stdout(), lost = err_exit_status(written);
+    if (lost != 0 && status != lost) { /* else it was told */
+        log_error("%s", err_message());
+        status = status != 0 ? status : lost;
     }
     return comm_end_rank(status);
 }
