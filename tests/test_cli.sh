@@ -175,6 +175,22 @@ printf 'batch: 4\nglobal-batch: 6\n' >run.yaml
 refuse 'run.yaml:2: global-batch 6: not a multiple of batch 4' 'pacer plan --help' plan --config run.yaml
 refuse 'missing.yaml: cannot read' 'pacer plan --help' plan --config missing.yaml
 
+# What is in the way of --out and --json is told before the work, with the option.
+: >file
+for call in 'train --data builtin:bytes' 'data prepare file' 'export x' 'export x --format csv' 'import x' 'report x' demo \
+    'sweep x.yaml' 'duel a b'; do
+    # shellcheck disable=SC2086
+    expect 2 err '--out: file: is a file, where a folder is to be; move it, or name another' $call --out file
+done
+for call in 'tokenizer train file' 'tokenizer encode --tokenizer bytes file' 'tokenizer decode --tokenizer bytes file' 'data stories' profile 'export x --format gguf'; do
+    # shellcheck disable=SC2086
+    expect 2 err '--out: file: is a file, where a folder is to be' $call --out file/x
+    # shellcheck disable=SC2086
+    expect 2 err '--out: none/x: cannot write: there is no folder none' $call --out none/x
+done
+expect 2 err '--json: file: is a file, where a folder is to be' eval x --json file/x
+expect 2 err '--out: file: is a file, where a folder is to be' train --data builtin:bytes --out file/runs/x
+
 # A reader that has seen enough is no error.
 "$pacer" help train 2>err | head -1 >out
 [[ ${PIPESTATUS[0]} == 0 && ! -s err ]] || { echo "pacer help train | head: $(<err)"; failed=1; }

@@ -49,8 +49,8 @@ same plain with-empty
 mkdir mine && echo precious >mine/file
 expect 2 'holds other files' data prepare --out mine text
 [[ $(cat mine/file) == precious && $(ls -A mine) == file ]] || fail 'a foreign folder was touched'
-expect 2 'text: is a file; --out names the folder' data prepare --out text text
-expect 2 'cannot write' data prepare --out text/sub text
+expect 2 '--out: text: is a file, where a folder is to be' data prepare --out text text
+expect 2 '--out: text: is a file' data prepare --out text/sub text
 expect 2 'no such file or folder' data info absent
 expect 2 'looks like text' data info text
 { printf 'x' && head -c 100000 /dev/urandom | tr -d '\n\0'; } >noise # one line, every byte but 0

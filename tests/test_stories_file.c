@@ -85,7 +85,7 @@ static void test_stories_file__failures_leave_the_old_file(void **state)
     assert_int_equal(stories_write(path, 10, 1, 2, NULL), ERR_INPUT);
     assert_says("hold no story");
     assert_int_equal(stories_write(below, 10000, 1, 2, NULL), ERR_INPUT);
-    assert_says("cannot write");
+    assert_says("is a file, where a folder is to be");
     assert_int_equal(stories_write(folder, 10000, 1, 2, NULL), ERR_INPUT);
     assert_says("is a folder");
     uint8_t *bytes = data_files_read(path, &size);

@@ -265,8 +265,9 @@ int io_replace_open(const char *path, IoWriter **out)
     }
     char *name = mem_format("%s" IO_TEMPORARY, path);
     int file = -1;
-    bool lockless;
-    int code = open_temporary(name, &file, &lockless);
+    bool lockless = false;
+    int code = io_check_parent(path);
+    code = code != 0 ? code : open_temporary(name, &file, &lockless);
     if (code == 0 && lockless) { /* then a name that no other process has */
         unlink(name);
         free(name);
@@ -436,6 +437,36 @@ int io_sync_folder(const char *path)
     return code;
 }
 
+static int no_folder(const char *path)
+{
+    return err_set(ERR_INPUT, "%s: is a file, where a folder is to be; move it, or name another",
+                   path);
+}
+
+int io_check_folder(const char *path)
+{
+    char *at = mem_strdup(path);
+    while (!io_exists(at) && strcmp(at, ".") != 0) {
+        char *parent = io_parent(at);
+        free(at);
+        at = parent;
+    }
+    int code = io_exists(at) && !io_is_folder(at) ? no_folder(at) : 0;
+    free(at);
+    return code;
+}
+
+int io_check_parent(const char *path)
+{
+    char *folder = io_parent(path);
+    int code = io_check_folder(folder);
+    if (code == 0 && !io_is_folder(folder)) {
+        code = err_set(ERR_INPUT, "%s: cannot write: there is no folder %s", path, folder);
+    }
+    free(folder);
+    return code;
+}
+
 int io_make_folders(const char *path)
 {
     char *partial = mem_strdup(path);
@@ -445,7 +476,7 @@ int io_make_folders(const char *path)
             char kept = *at;
             *at = '\0';
             if (mkdir(partial, 0755) != 0 && !(errno == EEXIST && io_is_folder(partial))) {
-                code = write_error(partial);
+                code = errno == EEXIST ? no_folder(partial) : write_error(partial);
             }
             *at = kept;
             if (kept == '\0') {

@@ -74,8 +74,13 @@ void io_writer_abandon(IoWriter *writer);                /* closes and removes t
 bool io_lock(int file, const char *path);
 
 int io_make_folders(const char *path); /* like mkdir -p */
-int io_sync_folder(const char *path);  /* makes renames inside it durable */
-int io_remove_tree(const char *path);  /* like rm -rf, links as links; a missing path is fine */
+
+/* Whether there can be a folder or a file with that name: ERR_INPUT that names what is in the way of
+ * the folder, or which folder is missing for the file. */
+int io_check_folder(const char *path);
+int io_check_parent(const char *path);
+int io_sync_folder(const char *path); /* makes renames inside it durable */
+int io_remove_tree(const char *path); /* like rm -rf, links as links; a missing path is fine */
 bool io_exists(const char *path);
 bool io_has(const char *folder, const char *name); /* whether folder/name exists */
 bool io_is_folder(const char *path);

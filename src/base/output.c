@@ -80,7 +80,8 @@ int output_check(const char *path)
         return io_is_folder(path) ? err_set(ERR_INPUT, "%s: is a folder; name a file", path) : 0;
     }
     char *folder = io_parent(path);
-    int code = access(folder, W_OK | X_OK) != 0 ? io_error(path, "write") : 0;
+    int code = io_check_parent(path);
+    code = code == 0 && access(folder, W_OK | X_OK) != 0 ? io_error(path, "write") : code;
     free(folder);
     /* To root every folder is writable, also one that takes no files. */
     IoWriter *writer = NULL;

@@ -167,6 +167,26 @@ static int check_arguments(const Config *cfg)
     return 0;
 }
 
+/* What is in the way of --json and --out is told before the work. */
+static int check_places(const Config *cfg)
+{
+    static const bool plain[COMMAND_COUNT] = {
+        [COMMAND_TOKENIZER_TRAIN] = true,  [COMMAND_TOKENIZER_ENCODE] = true,
+        [COMMAND_TOKENIZER_DECODE] = true, [COMMAND_DATA_STORIES] = true,
+        [COMMAND_PROFILE] = true,
+    };
+    bool gguf = cfg->command == COMMAND_EXPORT && cfg->format == CONFIG_FORMAT_GGUF;
+    int code = output_check(cfg->json);
+    if (code != 0) {
+        return err_wrap(code, "--json");
+    }
+    if (cfg->out[0] == '\0' || cfg->command == COMMAND_PLAN) {
+        return 0;
+    }
+    code = plain[cfg->command] || gguf ? output_check(cfg->out) : io_check_folder(cfg->out);
+    return code != 0 ? err_wrap(code, "--out") : 0;
+}
+
 static int run_command(Command command, int argc, char **argv)
 {
     Config cfg;
@@ -179,7 +199,7 @@ static int run_command(Command command, int argc, char **argv)
     }
     code = code != 0 ? code : check_arguments(&cfg);
     code = code != 0 ? code : config_check_required(&cfg);
-    code = code != 0 ? code : output_check(cfg.json);
+    code = code != 0 ? code : check_places(&cfg);
     if (code != 0) {
         config_free(&cfg);
         return fail(code, command_words(command));

@@ -117,9 +117,6 @@ static void release(OutFolder *folder)
 int out_folder_open(OutFolder *folder, const char *path)
 {
     *folder = (OutFolder){.lock = -1};
-    if (io_exists(path) && !io_is_folder(path)) {
-        return err_set(ERR_INPUT, "%s: is a file; --out names the folder for a dataset", path);
-    }
     bool fresh = !io_exists(path);
     int code = io_make_folders(path);
     if (code != 0) {

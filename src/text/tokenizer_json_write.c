@@ -337,10 +337,5 @@ int tokenizer_check_target(const char *path)
     if (stat(path, &info) == 0) {
         return S_ISREG(info.st_mode) ? check_old(path) : 0;
     }
-    char *parent = io_parent(path);
-    int code = io_is_folder(parent)
-                   ? 0
-                   : err_set(ERR_INPUT, "%s: cannot write: there is no folder %s", path, parent);
-    free(parent);
-    return code;
+    return io_check_parent(path);
 }
