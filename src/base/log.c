@@ -94,14 +94,14 @@ void log_live(const char *format, ...)
     if (!log_shows(LOG_INFO) || !log_is_terminal()) {
         return;
     }
-    fputs("\r\033[K", stderr);
     va_list args;
     va_start(args, format);
     char text[LINE_SIZE], line[LINE_SIZE];
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     escape_line(line, sizeof line, text);
-    fputs(line, stderr);
+    /* Cut at the edge: of a line that wraps the next one would erase the last part alone. */
+    fprintf(stderr, "\r\033[K\033[?7l%s\033[?7h", line);
     fflush(stderr);
     state.live = true;
 }
