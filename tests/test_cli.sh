@@ -191,6 +191,15 @@ done
 expect 2 err '--json: file: is a file, where a folder is to be' eval x --json file/x
 expect 2 err '--out: file: is a file, where a folder is to be' train --data builtin:bytes --out file/runs/x
 
+# Help keeps to a terminal that is narrow; only what may be typed and lists of words are longer.
+if command -v script >/dev/null; then
+    for columns in 40 72; do
+        TERM=xterm script -qec "stty cols $columns rows 24; $pacer help; $pacer train --help" typescript </dev/null >out
+        tr -d '\r' <out | awk -v most=$columns '/^Numbers take/ { seen++ }
+            length($0) > most && !/^  (--|pacer)/ { print "over " most " columns: " $0; bad = 1 } END { exit bad || !seen }' || failed=1
+    done
+fi
+
 # A reader that has seen enough is no error.
 "$pacer" help train 2>err | head -1 >out
 [[ ${PIPESTATUS[0]} == 0 && ! -s err ]] || { echo "pacer help train | head: $(<err)"; failed=1; }

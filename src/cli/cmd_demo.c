@@ -21,7 +21,6 @@
 #define PROMPT "Once upon a time"
 #define SAMPLE_TOKENS 220 /* of a story, at most */
 #define NOISE_TOKENS 60   /* of what a model says that knows nothing */
-#define LINE_COLUMNS 96
 #define CURVE_COLUMNS 73
 #define CURVE_ROWS 10
 
@@ -108,7 +107,7 @@ static void tell_word(Teller *teller)
         fputs(teller->breaks > 1 ? "\n" : "\n  ", stdout);
         teller->column = 0;
     }
-    if (teller->column + (int)teller->size > LINE_COLUMNS) {
+    if (teller->column + (int)teller->size > screen_text_width() - 4) {
         fputs("\n  ", stdout);
         teller->column = 0;
         size_t blank = teller->size > 0 && teller->word[0] == ' ';
@@ -207,9 +206,10 @@ static int show_result(Config *train, const TrainResult *result, const Paths *pa
 {
     WatchRun run;
     WatchText text;
+    int width = screen_text_width();
     watch_open(&run, result->dir);
     watch_poll(&run);
-    watch_text_init(&text, &(WatchFlags){.width = CURVE_COLUMNS,
+    watch_text_init(&text, &(WatchFlags){.width = width < CURVE_COLUMNS ? width : CURVE_COLUMNS,
                                          .height = CURVE_ROWS,
                                          .utf8 = screen_has_utf8(),
                                          .colour = screen_has_colour()});

@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/fit.h"
 #include "cli/ranks.h"
+#include "cli/screen.h"
 #include "train/setup.h"
 
 #include <stdio.h>
@@ -25,7 +26,7 @@ int cmd_train(Config *cfg)
     words_free(taken);
     code = code != 0 ? code : run_resolve(cfg);
     if (code == 0 && !cfg->quiet && ranks_lead(comm)) {
-        config_print_resolved(cfg, stdout);
+        config_print_resolved(cfg, screen_text_width(), stdout);
     }
     code = code != 0 ? code : api_train(cfg, comm, NULL, NULL);
     if (code == 0 && ranks_lead(comm)) {

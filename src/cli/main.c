@@ -1,6 +1,7 @@
 /* The front door: finds the command, has its options parsed, runs it, and turns its answer into an
  * exit status. Help goes to stdout, errors and hints to stderr. */
 #include "cli/commands.h"
+#include "cli/screen.h"
 
 #include "base/err.h"
 #include "base/io.h"
@@ -16,17 +17,27 @@
 
 /* --- help --- */
 
+#define SUMMARY_INDENT 20
+
+static void print_summary(const char *words, const char *summary, FILE *file)
+{
+    char label[64];
+    snprintf(label, sizeof label, "  %s", words);
+    config_print_entry(label, SUMMARY_INDENT, summary, "", screen_text_width(), file);
+}
+
 static void print_overview(FILE *file)
 {
-    fputs("pacer trains language models from scratch and accounts for every second and byte.\n\n"
-          "Usage: pacer COMMAND [OPTIONS]\n\nCommands\n",
-          file);
+    config_print_paragraph(
+        "pacer trains language models from scratch and accounts for every second and byte.",
+        screen_text_width(), file);
+    fputs("\nUsage: pacer COMMAND [OPTIONS]\n\nCommands\n", file);
     for (Command c = 0; c < COMMAND_COUNT; c++) {
-        fprintf(file, "  %-18s%s\n", command_words(c), command_rows[c].summary);
+        print_summary(command_words(c), command_rows[c].summary, file);
     }
-    fputs("  version           release, commit and what this program was built with\n"
-          "  help              this text; `pacer help COMMAND` is `pacer COMMAND --help`\n\n"
-          "First steps\n"
+    print_summary("version", "release, commit and what this program was built with", file);
+    print_summary("help", "this text; `pacer help COMMAND` is `pacer COMMAND --help`", file);
+    fputs("\nFirst steps\n"
           "  pacer demo\n"
           "  pacer train --data builtin:stories --steps 200\n"
           "  pacer train --help\n",
@@ -36,12 +47,15 @@ static void print_overview(FILE *file)
 static void print_command_help(Command command)
 {
     const CommandRow *row = &command_rows[command];
+    int width = screen_text_width();
     printf("Usage: pacer %s [OPTIONS]%s\n\n", command_words(command), row->arguments);
-    config_print_paragraph(row->description, stdout);
+    config_print_paragraph(row->description, width, stdout);
     putchar('\n');
-    config_print_help(command, stdout);
-    fputs("\nNumbers take k, M, G, T (powers of 1000) and Ki, Mi, Gi, Ti (of 1024).\n\nExamples\n",
-          stdout);
+    config_print_help(command, width, stdout);
+    putchar('\n');
+    config_print_paragraph("Numbers take k, M, G, T (powers of 1000) and Ki, Mi, Gi, Ti (of 1024).",
+                           width, stdout);
+    fputs("\nExamples\n", stdout);
     const char *line = row->examples;
     for (char *example; (example = manual_next_example(&line)) != NULL; free(example)) {
         printf("  %s\n", example);
@@ -61,7 +75,7 @@ static void print_group_help(const char *group)
     printf("Usage: pacer %s COMMAND [OPTIONS]\n\nCommands\n", group);
     for (Command c = 0; c < COMMAND_COUNT; c++) {
         if (is_in_group(c, group)) {
-            printf("  %-18s%s\n", command_words(c), command_rows[c].summary);
+            print_summary(command_words(c), command_rows[c].summary, stdout);
         }
     }
     printf("\n`pacer %s COMMAND --help` explains one of them.\n", group);

@@ -22,6 +22,7 @@
 
 #define PLAIN_WIDTH 80
 #define PLAIN_HEIGHT 30
+#define TEXT_WIDTH 100  /* above it lines are no longer easy to read */
 #define MOST_CELLS 1000 /* columns or lines that are believed */
 
 /* Other screen, no cursor, no wrapping at the edge; and back. */
@@ -75,6 +76,15 @@ void screen_size(int *width, int *height)
     }
     *width = *width < MOST_CELLS ? *width : MOST_CELLS;
     *height = *height < MOST_CELLS ? *height : MOST_CELLS;
+}
+
+int screen_text_width(void)
+{
+    int width = TEXT_WIDTH, height;
+    if (isatty(STDOUT_FILENO)) {
+        screen_size(&width, &height);
+    }
+    return width < TEXT_WIDTH ? width : TEXT_WIDTH;
 }
 
 static bool write_all(const char *text, size_t size)

@@ -18,6 +18,9 @@ bool screen_is_possible(void);
  * 30. */
 void screen_size(int *width, int *height);
 
+/* Columns of text on standard output: the terminal's up to 100, or 100 where it is none. */
+int screen_text_width(void);
+
 /* Whether the terminal shows colours and wants them, and whether the locale is UTF-8 (sets
  * LC_CTYPE). */
 bool screen_has_colour(void);

@@ -440,12 +440,14 @@ int config_parse_count(const char *text, int64_t *count); /* without the units o
 /* The option's value as text that config_set reads back to the same value; caller frees. */
 char *config_value_text(const Config *cfg, const Option *option);
 
+/* Text for people is printed in lines of at most `width` columns, where its words allow that. */
+
 /* Options of cfg->command: a row with its origin for each that is not at its default; the defaults
  * that say something as one paragraph. */
-void config_print_resolved(const Config *cfg, FILE *file);
+void config_print_resolved(const Config *cfg, int width, FILE *file);
 
 /* The options part of `pacer COMMAND --help`. */
-void config_print_help(Command command, FILE *file);
+void config_print_help(Command command, int width, FILE *file);
 
 /* What the option is for in this command. */
 const char *config_help(const Option *option, Command command);
@@ -456,8 +458,12 @@ char *config_label(const Option *option); /* "--lr", "--[no-]graph" */
 char *config_metavar(const Option *option);
 char *config_limits(const Option *option, Command command);
 
-/* Text in lines of at most 100 columns. */
-void config_print_paragraph(const char *text, FILE *file);
+void config_print_paragraph(const char *text, int width, FILE *file);
+
+/* A label with text beside it from column `indent` on, and `tail`, which is kept together, behind
+ * that; the text begins below a label that is too long, and where the lines are narrow. */
+void config_print_entry(const char *label, int indent, const char *text, const char *tail,
+                        int width, FILE *file);
 
 /* {"batch": 8, ...}: every recorded option of cfg->command. Caller deletes it. */
 struct cJSON *config_to_json(const Config *cfg);

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COLUMNS 100
+#define NARROW 60       /* columns from which text has room beside its label */
+#define NARROW_INDENT 6 /* of text below its label */
 #define HELP_INDENT 26
 #define VALUE_INDENT 20
 
@@ -23,14 +24,14 @@ static void print_group(const Option *option, const char **group, FILE *file)
 }
 
 /* Prints the words of text and then `tail`, which is kept together, from column `indent` on;
- * goes on in the next line, indented likewise, where the page ends. */
-static void print_wrapped(const char *text, const char *tail, int indent, FILE *file)
+ * goes on in the next line, indented likewise, where the line ends. */
+static void print_wrapped(const char *text, const char *tail, int indent, int width, FILE *file)
 {
     int column = indent;
     while (*text != '\0' || *tail != '\0') {
         const char **from = *text != '\0' ? &text : &tail;
         int length = (int)(from == &text ? strcspn(text, " ") : strlen(tail));
-        if (column > indent && column + 1 + length > COLUMNS) {
+        if (column > indent && column + 1 + length > width) {
             fprintf(file, "\n%*s", indent, "");
             column = indent;
         } else if (column > indent) {
@@ -45,9 +46,22 @@ static void print_wrapped(const char *text, const char *tail, int indent, FILE *
     fputc('\n', file);
 }
 
-void config_print_paragraph(const char *text, FILE *file)
+void config_print_paragraph(const char *text, int width, FILE *file)
 {
-    print_wrapped(text, "", 0, file);
+    print_wrapped(text, "", 0, width, file);
+}
+
+void config_print_entry(const char *label, int indent, const char *text, const char *tail,
+                        int width, FILE *file)
+{
+    bool narrow = width < NARROW;
+    indent = narrow ? NARROW_INDENT : indent;
+    if (narrow || (int)strlen(label) + 2 > indent) {
+        fprintf(file, "%s\n%*s", label, indent, "");
+    } else {
+        fprintf(file, "%-*s", indent, label);
+    }
+    print_wrapped(text, tail, indent, width, file);
 }
 
 char *config_label(const Option *option)
@@ -118,7 +132,7 @@ const char *config_help(const Option *option, Command command)
     return other != NULL ? other->help : option->help;
 }
 
-void config_print_help(Command command, FILE *file)
+void config_print_help(Command command, int width, FILE *file)
 {
     const char *group = NULL;
     for (const Option *option = config_options(); option->name != NULL; option++) {
@@ -128,12 +142,7 @@ void config_print_help(Command command, FILE *file)
         print_group(option, &group, file);
         char *metavar = config_metavar(option), *limits = config_limits(option, command);
         char *name = config_label(option), *label = mem_format("  %s%s", name, metavar);
-        if (strlen(label) + 2 > HELP_INDENT) {
-            fprintf(file, "%s\n%*s", label, HELP_INDENT, "");
-        } else {
-            fprintf(file, "%-*s", HELP_INDENT, label);
-        }
-        print_wrapped(config_help(option, command), limits, HELP_INDENT, file);
+        config_print_entry(label, HELP_INDENT, config_help(option, command), limits, width, file);
         free(label);
         free(name);
         free(limits);
@@ -152,7 +161,7 @@ static bool is_silent(const Option *option)
     return silent;
 }
 
-void config_print_resolved(const Config *cfg, FILE *file)
+void config_print_resolved(const Config *cfg, int width, FILE *file)
 {
     Page others = {0};
     for (const Option *option = config_options(); option->name != NULL; option++) {
@@ -171,6 +180,6 @@ void config_print_resolved(const Config *cfg, FILE *file)
         }
         free(value);
     }
-    config_print_paragraph(others.size == 0 ? "Defaults:" : others.text, file);
+    config_print_paragraph(others.size == 0 ? "Defaults:" : others.text, width, file);
     page_free(&others);
 }

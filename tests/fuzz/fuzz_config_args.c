@@ -18,7 +18,7 @@ static void print(const Config *cfg)
     char *text = NULL;
     size_t size = 0;
     FILE *file = open_memstream(&text, &size);
-    config_print_resolved(cfg, file);
+    config_print_resolved(cfg, 100, file);
     fclose(file);
     free(text);
 }
