@@ -38,6 +38,7 @@ mkdir tight
 sed 's/"noise_tokens":[^,]*/"noise_tokens": 20/' noise/run.json >tight/run.json
 expect 0 "is the largest up to the noise scale" plan "${tiny[@]}" --recommend --attention flash --recompute none --noise-from tight
 expect 2 "the run has no noise scale" plan "${tiny[@]}" --recommend --noise-from plain
+[[ ! -s out ]] || fail "a run without a noise scale is told late: $(cat out)"
 expect 2 "goes with --recommend" plan "${tiny[@]}" --noise-from noise
 
 # One micro-step on one rank: from the gains of the norms, by sequence. The same bits, and it says where it is from.

@@ -39,7 +39,11 @@ grep -q 'gradients to bf16 and back' out || fail "rounding is not measured"
 
 expect 2 'give --ranks' "${small[@]}" --link ib400
 expect 2 '--link-us and --link-gbs' "${small[@]}" --ranks 2 --link-us 5
-PACER_TUNE=off expect 2 'nothing was measured here' "${small[@]}" --ranks 2 --link measured
+for how in '' --recommend; do # told before anything is measured or printed
+    # shellcheck disable=SC2086
+    PACER_TUNE=off expect 2 'nothing was measured here' "${small[@]}" $how --ranks 2 --link measured
+    [[ ! -s out && $(wc -l <err) == 1 ]] || fail "a link that is unknown is told late: $(cat out)"
+done
 expect 2 '--node-link needs' "${small[@]}" --ranks 16 --link ib400 --per-node 8 --node-link none
 expect 2 "--link 'ethernet'" "${small[@]}" --ranks 2 --link ethernet
 expect 3 'MiB are free' "${small[@]}" --ranks 2 --link pcie --memory-limit 100k

@@ -9,10 +9,11 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/log.h"
 #include "base/mem.h"
+#include "base/progress.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -142,11 +143,16 @@ static void book(Lesson *lesson, const Profile *profile)
 static int make_steps(OneRank *one, Lesson *lesson)
 {
     double begun = clock_seconds();
+    char what[64];
+    Progress progress = progress_begin(what);
     int code = 0;
     while (code == 0 && lesson->repeats < REPEATS_MOST &&
            (lesson->repeats < REPEATS_LEAST || clock_seconds() - begun < LESSON_SECONDS)) {
         Profile profile = {0};
-        ProfileOptions options = {.warm = lesson->repeats == 0 ? WARM : 1, .repeats = 1};
+        ProfileOptions options = {
+            .warm = lesson->repeats == 0 ? WARM : 1, .repeats = 1, .progress = &progress};
+        snprintf(what, sizeof what, "measuring steps of batch %lld, repeat %lld",
+                 (long long)one->trainer.setup.batch, (long long)lesson->repeats + 1);
         code = profile_measure(&profile, &one->trainer, one->prefetch, options);
         if (code == 0) {
             book(lesson, &profile);
@@ -267,7 +273,6 @@ static int learn(void *user, const FitCandidate *c, OpTimes *times)
         TrainerSetup *s = &run.setup;
         int64_t layers = s->spec.layers;
         bool few = layers > FEW_LAYERS;
-        log_live("measuring steps of batch %lld", (long long)c->batch);
         s->accum = s->accum > 1 ? 2 : 1;
         s->noise = s->ddp.ranks > 1 ? NOISE_NONE : s->noise;
         s->ddp = (DdpSetup){.kind = DDP_FLAT, .ranks = 1, .bucket_bytes = s->ddp.bucket_bytes};

@@ -6,8 +6,10 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/progress.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -138,11 +140,16 @@ static void conclude(const Model *model, const LayerTimes *t, PredictTimes *time
 static int repeat(Measurement *m, Comm *comm)
 {
     double started = clock_seconds(), spent = 0;
+    char what[96];
+    Progress progress = progress_begin(what);
     int code = 0;
     while (code == 0 && m->repeats < REPEATS_MOST &&
            (m->repeats < REPEATS_LEAST || spent < STEP_SECONDS)) {
         Profile profile = {0};
-        ProfileOptions options = {.warm = m->repeats == 0 ? WARM : 0, .repeats = 1};
+        ProfileOptions options = {
+            .warm = m->repeats == 0 ? WARM : 0, .repeats = 1, .progress = &progress};
+        snprintf(what, sizeof what, "measuring one rank's step, repeat %lld of %d to %d",
+                 (long long)m->repeats + 1, REPEATS_LEAST, REPEATS_MOST);
         code = profile_measure(&profile, &m->one.trainer, m->one.prefetch, options);
         if (code == 0) {
             m->plain[m->repeats] = profile.plain_s;

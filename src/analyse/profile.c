@@ -28,6 +28,7 @@ typedef struct {
     Channel *channel; /* NULL: one rank */
     DeviceClock clock;
     int64_t step, steps;
+    Progress *progress;
     ProfiledStep current;
     double kept_s;    /* of the slowest rank: the step that is kept */
     const char *open; /* name of the host's span under way; NULL: none */
@@ -68,7 +69,8 @@ static int run_step(Profiler *p)
 {
     Trainer *t = p->trainer;
     double loss, norm;
-    log_live("step %lld of %lld", (long long)p->step + 1, (long long)p->steps);
+    progress_note(p->progress, "%s: step %lld of %lld", p->progress->what, (long long)p->step + 1,
+                  (long long)p->steps);
     p->current.host_count = 0;
     int code = 0;
     if (p->channel != NULL) { /* all ranks begin together, and communication counts from here */
@@ -287,8 +289,10 @@ static void close_traces(Profiler *p)
 int profile_measure(Profile *profile, Trainer *trainer, Prefetch *prefetch, ProfileOptions options)
 {
     PACER_ASSERT(options.repeats > 0, "%lld repeats", (long long)options.repeats);
+    Progress own = progress_begin("profiling");
     *profile = (Profile){.repeats = options.repeats};
     Profiler p = {.trainer = trainer, .prefetch = prefetch, .channel = trainer->ddp.channel};
+    p.progress = options.progress != NULL ? options.progress : &own;
     p.steps = options.warm + 2 * options.repeats * (1 + steps_to_record(trainer));
     int code = comm_agree(trainer->comm, open_traces(&p, options));
     if (code != 0) {

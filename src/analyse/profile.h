@@ -2,6 +2,7 @@
 /* Where the time of a training step goes, op by op: steps with a trace (tensor/trace.h) in turn
  * with steps without, as a table of medians and as a file of trace events. Ranks that train
  * together profile the same steps, each from the end of a barrier; their lanes go into one file. */
+#include "base/progress.h"
 #include "base/output.h"
 #include "data/prefetch.h"
 #include "train/trainer.h"
@@ -45,6 +46,7 @@ typedef struct {
 typedef struct {
     int64_t warm, repeats;
     double (*now)(void); /* host's clock in seconds; NULL: clock_seconds */
+    Progress *progress;  /* of all measuring that this is a part of; NULL: it is all */
 } ProfileOptions;
 
 /* Trains the trainer on the prefetched batches; leaves it without a trace. All ranks that it is

@@ -3,6 +3,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+
 #define AFTER 2.0 /* seconds */
 #define LIVE_EVERY 0.2
 #define PLAIN_EVERY 10.0
@@ -19,6 +22,20 @@ bool progress_due(Progress *progress)
     bool due = now - progress->started >= AFTER && now - progress->said >= every;
     progress->said = due ? now : progress->said;
     return due;
+}
+
+void progress_note(Progress *progress, const char *format, ...)
+{
+    char text[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (log_is_terminal()) {
+        log_live("%s", text);
+    } else if (progress_due(progress)) {
+        log_info("%s", text);
+    }
 }
 
 void progress_say(Progress *progress, uint64_t done, uint64_t all)

@@ -15,5 +15,9 @@ Progress progress_begin(const char *what);
  * as said. */
 bool progress_due(Progress *progress);
 
+/* A live line at once on a terminal; elsewhere a line when it is time for one. */
+void progress_note(Progress *progress, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* "preparing: 3 of 16 MB, 120 MB/s, 4 s left", when it is time for it. */
 void progress_say(Progress *progress, uint64_t done, uint64_t all);

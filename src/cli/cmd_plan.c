@@ -173,6 +173,21 @@ static void print_prediction(const Run *run, const Comm *comm, PredictModel *mod
     model->ddp.kind = chosen;
 }
 
+static int find_link(const Run *run, MeasuredLink *measured)
+{
+    return link_find(measured, run->backend)
+               ? 0
+               : err_set(ERR_INPUT, "--link measured: nothing was measured here; `pacer bench comm "
+                                    "--ranks 2` measures and stores it");
+}
+
+int plan_check_link(const Run *run, const Comm *comm)
+{
+    MeasuredLink link;
+    bool stored = run->cfg->link == CONFIG_LINK_MEASURED && comm == NULL;
+    return stored ? find_link(run, &link) : 0;
+}
+
 /* The named link, or the measured one, with what the user knows better. */
 static int settle_link(const Run *run, Comm *comm, PredictNetwork *network, MeasuredLink *measured)
 {
@@ -180,11 +195,7 @@ static int settle_link(const Run *run, Comm *comm, PredictNetwork *network, Meas
     *network = (PredictNetwork){.link = {.name = "given"}, .per_node = (int)cfg->per_node};
     if (cfg->link == CONFIG_LINK_MEASURED) {
         int code =
-            comm != NULL ? link_measure(comm, run->backend, measured)
-            : link_find(measured, run->backend)
-                ? 0
-                : err_set(ERR_INPUT, "--link measured: nothing was measured here; `pacer bench "
-                                     "comm --ranks 2` measures and stores it");
+            comm != NULL ? link_measure(comm, run->backend, measured) : find_link(run, measured);
         if (code != 0) {
             return code;
         }
@@ -255,7 +266,8 @@ static int plan(const Config *cfg, Comm *comm, bool predicting)
     if (code != 0) {
         return code;
     }
-    code = run_check_fits(&run);
+    code = predicting ? plan_check_link(&run, comm) : 0;
+    code = code == 0 ? run_check_fits(&run) : code;
     if (code == 0 && ranks_lead(comm)) {
         run_print_plan(&run, stdout);
         run_print_grades(&run, stdout);

@@ -13,6 +13,9 @@ typedef struct {
  * strategy. */
 int plan_predict(const Run *run, Comm *comm, PredictedRanks *best);
 
+/* Whether --link measured has something to take, or ranks to measure; of run's device. */
+int plan_check_link(const Run *run, const Comm *comm);
+
 /* plan_recommend.c: --recommend; predicting: a link is given. */
 int plan_recommend(Config *cfg, bool predicting);
 

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/show.h"
+#include "base/progress.h"
 #include "base/signals.h"
 #include "cli/bench.h"
 #include "cli/commands.h"
@@ -29,6 +30,7 @@ typedef struct {
     const RecommendLimits *limits;
     bool own_data; /* the user named some */
     int64_t seq;   /* of the last candidate that was opened */
+    Progress progress;
 } Search;
 
 static const char *choice_name(const char *option, int choice)
@@ -125,8 +127,8 @@ static int measure(void *user, Candidate *c)
     if (code != 0) {
         return code;
     }
-    log_live("trying attention %s, batch %lld", choice_name("attention", c->attention),
-             (long long)c->batch);
+    progress_note(&search->progress, "trying attention %s, batch %lld",
+                  choice_name("attention", c->attention), (long long)c->batch);
     code = run_open(&run, &cfg, NULL, DATA_REQUIRED);
     if (code == ERR_INPUT && search->limits->kind_count > 1) { /* that kind cannot do it */
         refuse(c, CANDIDATE_REFUSED, err_message());
@@ -343,32 +345,43 @@ static int try_fp8(const Search *search, const Candidate *best)
     return code;
 }
 
-/* No more sequences per update than the noise scale of a run says: above it tokens are wasted. */
-static int limit_by_noise(const Config *cfg, int64_t seq, RecommendLimits *limits)
+typedef struct {
+    double tokens;
+    bool gains; /* of the norms' gains alone */
+} RunNoise;
+
+static int read_noise(const char *dir, RunNoise *noise)
 {
-    const char *dir = cfg->noise_from;
-    if (dir[0] == '\0') {
-        return 0;
-    }
     cJSON *run;
     int code = record_load(dir, RECORD_RUN, &run);
-    double tokens = json_number(run, "summary.noise_tokens");
-    bool gains = strcmp(json_text_or(run, "noise_source", ""), "norm gains") == 0;
+    noise->tokens = json_number(run, "summary.noise_tokens");
+    noise->gains = strcmp(json_text_or(run, "noise_source", ""), "norm gains") == 0;
     cJSON_Delete(run);
-    if (code != 0 || !(tokens > 0)) {
-        return code != 0 ? err_wrap(code, "--noise-from")
-                         : err_set(ERR_INPUT,
-                                   "--noise-from %s: the run has no noise scale; train it with "
-                                   "--noise-scale",
-                                   dir);
+    if (code != 0) {
+        return err_wrap(code, "--noise-from");
     }
-    double update = tokens / (double)seq, rank = update / (double)cfg->ranks;
+    return noise->tokens > 0
+               ? 0
+               : err_set(ERR_INPUT,
+                         "--noise-from %s: the run has no noise scale; train it with --noise-scale",
+                         dir);
+}
+
+/* No more sequences per update than the noise scale of a run says: above it tokens are wasted. */
+static void limit_by_noise(const Config *cfg, const RunNoise *noise, int64_t seq,
+                           RecommendLimits *limits)
+{
+    if (cfg->noise_from[0] == '\0') {
+        return;
+    }
+    double update = noise->tokens / (double)seq, rank = update / (double)cfg->ranks;
     int64_t most = rank < 1 ? 1 : rank < 1e6 ? (int64_t)rank : 1000000;
     escape_printf(stdout,
                   "Noise scale of %s%s: %.3g tokens, %.3g sequences of %lld: larger updates "
                   "waste tokens\n",
-                  dir, gains ? " (of the norms' gains alone: an order of size)" : "", tokens,
-                  update, (long long)seq);
+                  cfg->noise_from,
+                  noise->gains ? " (of the norms' gains alone: an order of size)" : "",
+                  noise->tokens, update, (long long)seq);
     int64_t given = limits->global_batch > 0 ? limits->global_batch : limits->batch;
     if (given > most) {
         log_warn("%lld sequences per rank and update were asked for, %.1f times the noise scale",
@@ -376,7 +389,6 @@ static int limit_by_noise(const Config *cfg, int64_t seq, RecommendLimits *limit
     } else if (given == 0 && limits->largest > most) {
         limits->largest = most;
     }
-    return 0;
 }
 
 int plan_recommend(Config *cfg, bool predicting)
@@ -392,22 +404,35 @@ int plan_recommend(Config *cfg, bool predicting)
     if (comm_is_launched()) {
         return err_set(ERR_INPUT, "--recommend measures one rank: start it without mpirun or srun");
     }
+    RunNoise noise = {0};
+    int code = cfg->noise_from[0] != '\0' ? read_noise(cfg->noise_from, &noise) : 0;
+    if (code != 0) {
+        return code;
+    }
     signals_install();
     bool own_data = cfg->data[0] != '\0';
-    int code = cfg->data[0] == '\0' ? config_set(cfg, "data", "builtin:random") : 0;
+    code = cfg->data[0] == '\0' ? config_set(cfg, "data", "builtin:random") : 0;
     code = code != 0 ? code : run_resolve(cfg);
     code = code != 0 ? code : run_open(&run, cfg, NULL, DATA_REQUIRED);
     if (code != 0) {
         return code;
     }
-    code = limits_of(cfg, &run.setup.spec, &limits);
+    code = predicting ? plan_check_link(&run, NULL) : 0;
+    code = code != 0 ? code : limits_of(cfg, &run.setup.spec, &limits);
+    if (code != 0) {
+        run_close(&run);
+        return code;
+    }
     escape_printf(stdout, "Settings for %s on %s, %s; steps measured here\n", run.setup.spec.name,
                   run.backend->device != NULL ? run.backend->device : "the processor",
                   dtype_name(run.setup.dtype));
-    code = code != 0 ? code : limit_by_noise(cfg, run.setup.seq, &limits);
+    limit_by_noise(cfg, &noise, run.setup.seq, &limits);
     run_close(&run);
-    Search search = {.cfg = cfg, .limits = &limits, .own_data = own_data};
-    code = code != 0 ? code : recommend_search(&limits, measure, &search, &r);
+    Search search = {.cfg = cfg,
+                     .limits = &limits,
+                     .own_data = own_data,
+                     .progress = progress_begin("trying settings")};
+    code = recommend_search(&limits, measure, &search, &r);
     if (code != 0) {
         return code;
     }
