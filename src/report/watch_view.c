@@ -112,7 +112,7 @@ static void put_loss(const WatchRun *run, WatchText *out)
     if (run->last.counted) {
         watch_text_item(out, INK_BOLD, "loss %.4f", run->last.loss);
     } else {
-        watch_text_item(out, INK_BOLD, "loss -");
+        watch_text_item(out, INK_BOLD, "no token of this update counts in the loss");
     }
     if (points > 0 && out->flags.plot.smoothing > 0) {
         watch_text_item(out, INK_CYAN, "smoothed %.4f", values[points - 1]);

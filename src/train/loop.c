@@ -309,19 +309,19 @@ static int tell(Session *s, double seconds, bool tells)
     if (!tells || !session_leads(s)) {
         return 0;
     }
-    char duration[CLOCK_DURATION_SIZE], loss[32] = "-", norm[32] = "-";
-    bool counts = s->trainer.fetched_counted > 0; /* else there is no loss to tell */
+    char duration[CLOCK_DURATION_SIZE], loss[48] = "no token counts in the loss", norm[32] = "";
+    bool counts = s->trainer.fetched_counted > 0;
     if (counts) {
-        snprintf(loss, sizeof loss, "%.4f", s->loss);
-        snprintf(norm, sizeof norm, "%.3f", s->grad_norm);
+        snprintf(loss, sizeof loss, "loss %.4f", s->loss);
+        snprintf(norm, sizeof norm, "norm %.3f  ", s->grad_norm);
     }
     double left = (double)(steps - step) * s->step_seconds;
     if (s->run.length.seconds > 0) {
         left = (1 - fmin(s->used, 1)) * s->run.length.seconds;
     }
-    (log_is_terminal() ? log_live : log_info)(
-        "step %lld/%lld  loss %s  lr %.2e  norm %s  %.0f tok/s  %s left", (long long)step,
-        (long long)steps, loss, s->rate, norm, tok_s, clock_duration(left, duration));
+    (log_is_terminal() ? log_live : log_info)("step %lld/%lld  %s  lr %.2e  %s%.0f tok/s  %s left",
+                                              (long long)step, (long long)steps, loss, s->rate,
+                                              norm, tok_s, clock_duration(left, duration));
     s->shown = clock_seconds();
     if (!is_due(s)) {
         return 0;
@@ -521,10 +521,15 @@ static void conclude(const Session *s)
         (long long)s->state.step, show_plural(s->state.step), (long long)s->state.tokens,
         clock_duration(s->state.train_seconds, text), leg, tokens / s->session_seconds, rate * 1e-9,
         ceiling.known ? 100e-9 * rate / ceiling.number : NAN);
-    if (s->evaluated && s->trainer.fetched_counted > 0) {
-        log_info("train loss %.4f, validation loss %.4f", s->loss, s->val_loss);
-    } else if (s->evaluated) {
-        log_info("validation loss %.4f", s->val_loss);
+    char val[48] = "";
+    if (s->evaluated) {
+        snprintf(val, sizeof val, ", validation loss %.4f", s->val_loss);
+    }
+    if (s->trainer.fetched_counted > 0) {
+        log_info("train loss %.4f%s", s->loss, val);
+    } else {
+        log_info("no train loss: of the last update no token counts, of all %lld tokens %lld%s",
+                 (long long)s->state.tokens, (long long)s->state.counted, val);
     }
     NoiseScale noise = session_noise(s);
     if (noise.scale.known) {
