@@ -153,6 +153,19 @@ grep -q '"reason":.*timeout' late/experiment.json || fail "the timeout has no re
 
 # --- several at once ---
 
+# A program that is replaced meanwhile, as by a build, makes all runs of the sweep.
+recipe replaced <<'YAML' >replaced.yaml
+  steps: 2
+axes: [{lr: [1e-3, 2e-3, 3e-3]}]
+YAML
+cp "$PACER" program
+./program sweep replaced.yaml --out replaced >out 2>err &
+pid=$!
+await '[[ -e replaced/experiment.json ]]'
+echo 'exit 1' >other && chmod +x other && mv other program
+wait $pid || fail "a sweep whose program was replaced ended with $?"
+[[ $(values replaced/experiment.json state | tr '\n' ' ') == 'done done done ' ]] || fail "replaced: $(values replaced/experiment.json state)"
+
 if (($(nproc) > 1)); then
     recipe jobs <<'YAML' >jobs.yaml
   steps: 40

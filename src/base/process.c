@@ -5,7 +5,6 @@
 
 #include <ctype.h>
 #include <dirent.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,6 +80,15 @@ static bool program_of(long pid, char path[PATH_MAX])
     ssize_t length = readlink(link, path, PATH_MAX - 1);
     path[length > 0 ? length : 0] = '\0';
     return length > 0;
+}
+
+bool process_program(char path[PATH_MAX])
+{
+    bool known = program_of(getpid(), path);
+    if (known && access(path, X_OK) != 0) {
+        snprintf(path, PATH_MAX, "/proc/%ld/exe", (long)getpid());
+    }
+    return known;
 }
 
 bool process_is_same_program(pid_t pid)

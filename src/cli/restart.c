@@ -7,9 +7,9 @@
 #include "cli/commands.h"
 
 #include "base/clock.h"
+#include "base/process.h"
 #include "cpu/sgemm.h"
 
-#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -129,9 +129,7 @@ void restart_with_settings(char **argv)
     } else if (can_restart() && set_better(own, sizeof own)) {
         setenv(MARK, own, 1);
         /* By its name: what is started as /proc/self/exe is called "exe" in lists of processes. */
-        ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-        if (length > 0) {
-            program[length] = '\0';
+        if (process_program(program)) {
             execv(program, argv);
         }
         snprintf(mark, sizeof mark, "%s", own); /* in vain: go on without */

@@ -15,7 +15,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -462,7 +461,7 @@ int comm_launch(int ranks, char *const *argv, const char *again, JobEnd *end)
                        ranks);
     }
     char program[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    bool known = process_program(program);
     int count = 0, n = 0;
     while (argv[count] != NULL && strcmp(argv[count], ":") != 0) {
         count++;
@@ -484,8 +483,7 @@ int comm_launch(int ranks, char *const *argv, const char *again, JobEnd *end)
         setenv("HYDRA_LAUNCHER", "fork", 0);
         setenv("HYDRA_RMK", "user", 0);
     }
-    program[length > 0 ? length : 0] = '\0';
-    list[n++] = mem_strdup(length > 0 ? program : argv[0]);
+    list[n++] = mem_strdup(known ? program : argv[0]);
     for (int i = 1; i < count; i++) {
         list[n++] = mem_strdup(argv[i]);
     }

@@ -19,7 +19,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -76,8 +75,7 @@ static bool is_passed_on(const Config *cfg, const Option *option)
 static char **train_arguments(const Experiment *experiment, const ExperimentRun *run)
 {
     char program[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    program[length > 0 ? length : 0] = '\0';
+    process_program(program);
     int count = 0;
     char **list = add_argument(NULL, &count, mem_strdup(program));
     list = add_argument(list, &count, mem_strdup("train"));
