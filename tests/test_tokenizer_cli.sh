@@ -45,6 +45,12 @@ printf 'Hello<|endoftext|>' >hello
 expect 0 '72 101 108 108 111 256' tokenizer encode --tokenizer bytes hello
 [[ $(printf '72,101 \n108\t108 111' | "$PACER" tokenizer decode --tokenizer bytes -) == Hello ]] ||
     fail "ids from standard input"
+# A token of thousands of bytes does not flood the terminal.
+head -c 5000 /dev/zero | tr '\0' a >aaaa
+expect 0 'wrote aaaa.json' tokenizer train --vocab 270 --out aaaa.json aaaa
+expect 0 'a" ... ' tokenizer info aaaa.json
+[[ $(wc -L <out) -lt 120 ]] || fail "a line of $(wc -L <out) columns"
+
 # A reader that has seen enough is no error of what writes much.
 cat stories.txt stories.txt stories.txt >long.txt
 for call in 'tokenizer encode --tokenizer tok.json long.txt' 'data stories --bytes 1M --out -' \

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #define SHOWN_TOKENS 12
+#define SHOWN_BYTES 60 /* of a token: one of a text like aaaa... may have thousands */
 #define CHUNK_BYTES ((size_t)1 << 20)
 #define IDS_AT_ONCE 4096
 
@@ -50,9 +51,15 @@ static void show_token(const Tokenizer *tokenizer, uint32_t id)
 {
     size_t size;
     const uint8_t *bytes = tokenizer_bytes(tokenizer, id, &size);
+    size_t shown = size < SHOWN_BYTES ? size : SHOWN_BYTES;
+    shown -= shown < size ? utf8_cut_off(bytes, shown) : 0;
     printf("  %7" PRIu32 "  \"", id);
-    escape_write(stdout, bytes, size, false);
-    printf("\"\n");
+    escape_write(stdout, bytes, shown, false);
+    if (shown < size) {
+        printf("\" ... %zu bytes\n", size);
+    } else {
+        printf("\"\n");
+    }
 }
 
 static bool is_added(const Tokenizer *tokenizer, uint32_t id)
