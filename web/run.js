@@ -150,7 +150,7 @@
                 .sort((a, b) => (a.title || a.name).localeCompare(b.title || b.name, "en", { numeric: true }));
             const ids = own.slice(0, 200).map((entry) => entry.id).join(",");
             runs.replaceChildren(...(own.length === 0 ? ["No run has begun."]
-                : [el("p", {}, el("a", { href: app.link("compare", "", { runs: ids }) }, "Lay its " + own.length + " runs over each other")),
+                : [own.length > 1 ? el("p", {}, el("a", { href: app.link("compare", "", { runs: ids }) }, "Lay its " + own.length + " runs over each other")) : "",
                     el("details", {}, el("summary", {}, "Single runs (" + own.length + ")"),
                         el("ul", {}, own.map((entry) => el("li", {}, el("a", { href: app.link("run", entry.id) },
                             entry.title || app.shortName(entry.name))))))]));

@@ -16,7 +16,7 @@
     }
 
     /* What is short stays on its line: a model's name is no sentence, and a wide table scrolls. */
-    const whole = (cell) => (typeof cell === "string" && cell.length <= 24 ? " whole" : "");
+    const whole = (cell) => (typeof cell !== "string" || cell.length <= 24 ? " whole" : "");
 
     const labelOf = (column) => (column.unit ? column.title + " (" + column.unit + ")" : column.title);
 
