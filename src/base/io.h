@@ -75,8 +75,8 @@ bool io_lock(int file, const char *path);
 
 int io_make_folders(const char *path); /* like mkdir -p */
 
-/* Whether there can be a folder or a file with that name: ERR_INPUT that names what is in the way of
- * the folder, or which folder is missing for the file. */
+/* Whether there can be a folder or a file with that name: ERR_INPUT that names what is in the way
+ * of the folder, or which folder is missing for the file. */
 int io_check_folder(const char *path);
 int io_check_parent(const char *path);
 int io_sync_folder(const char *path); /* makes renames inside it durable */

@@ -21,8 +21,9 @@ bool process_is_alive(pid_t pid);
 /* All processes below `root`, and those below them. Returns how many; caller frees *list. */
 size_t process_descendants(pid_t root, pid_t **list);
 
-/* What to execute for this program to run once more, as long as this process lives: its file, or the
- * system's link to it where that was replaced or removed since. False: the system does not say. */
+/* What to execute for this program to run once more, as long as this process lives: its file, or
+ * the system's link to it where that was replaced or removed since. False: the system does not say.
+ */
 bool process_program(char path[PATH_MAX]);
 
 /* Whether pid runs the file that this process runs. */

@@ -506,22 +506,19 @@ static void announce(const Session *s)
 
 static void conclude(const Session *s)
 {
-    char text[CLOCK_DURATION_SIZE], leg[128] = "";
-    int64_t steps = s->state.step - s->first_step;
-    double tokens = (double)session_tokens(s);
-    double rate = session_flops(s) / s->session_seconds; /* of one rank */
+    char text[CLOCK_DURATION_SIZE], leg[128] = "", val[48] = "";
+    double seconds = s->session_seconds, rate = session_flops(s) / seconds; /* of one rank */
     Value ceiling = machine_ceiling(&s->machine);
     if (s->first_step > 0) {
         snprintf(leg, sizeof leg, "; since step %lld: %lld in %s", (long long)s->first_step,
-                 (long long)steps, clock_duration(s->session_seconds, text));
+                 (long long)(s->state.step - s->first_step), clock_duration(seconds, text));
     }
     log_info(
         "Done: %lld step%s, %lld tokens in %s of training%s, %.0f tok/s, %.1f GFLOP/s (%.0f %% "
         "of the matrix products measured here)",
         (long long)s->state.step, show_plural(s->state.step), (long long)s->state.tokens,
-        clock_duration(s->state.train_seconds, text), leg, tokens / s->session_seconds, rate * 1e-9,
-        ceiling.known ? 100e-9 * rate / ceiling.number : NAN);
-    char val[48] = "";
+        clock_duration(s->state.train_seconds, text), leg, (double)session_tokens(s) / seconds,
+        rate * 1e-9, ceiling.known ? 100e-9 * rate / ceiling.number : NAN);
     if (s->evaluated) {
         snprintf(val, sizeof val, ", validation loss %.4f", s->val_loss);
     }
@@ -554,8 +551,7 @@ static int run_session(const Config *cfg, Comm *comm, const TrainWatcher *watche
     }
     s.watcher = watcher;
     if (session_is_complete(&s) && s.unrecorded) {
-        log_info("All of %s is done already, %lld step%s; completing its record", s.dir,
-                 (long long)s.first_step, show_plural(s.first_step));
+        log_info("All of %s is done already; completing its record", s.dir);
         s.val_loss = s.state.best_val_loss;
         code = session_finish(&s, 0);
     } else if (session_is_complete(&s)) {
