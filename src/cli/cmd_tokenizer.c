@@ -376,7 +376,7 @@ static int decode_ids(Coding *c)
 {
     ByteList bytes = {0};
     int code = decoding_add(&c->decoding, c->ids, c->count, &bytes);
-    code = code != 0 ? err_wrap(code, "behind %" PRIu64 " tokens", c->position)
+    code = code != 0 ? err_wrap(code, "%s: behind %" PRIu64 " tokens", c->name, c->position)
                      : output_put(c->output, bytes.bytes, bytes.size);
     c->position += c->count;
     c->count = 0;

@@ -96,7 +96,7 @@ static int write_all(Output *output, uint64_t bytes, uint64_t seed, int threads,
             done += size;
         }
         int stop = code == 0 && interrupted != NULL ? interrupted() : 0;
-        code = stop != 0 ? err_set(stop, "interrupted") : code;
+        code = stop != 0 ? err_set(stop, "stopped; nothing was written") : code;
         progress_say(&progress, done, bytes);
     }
     free(blocks);
