@@ -49,8 +49,8 @@ expect 2 'RECIPE.yaml' sweep
 # --- killed twice at random moments, and continued ---
 
 recipe killed <<'YAML' >killed.yaml
-  steps: 150
-  save-every: 10
+  steps: 600
+  save-every: 40
 axes:
   - batch: [2, 4]
   - lr: [1e-3, 2e-3]
@@ -63,9 +63,8 @@ for attempt in 1 2; do
     "$PACER" sweep killed.yaml --out killed >out 2>err &
     pid=$!
     before=$(cat killed/runs/*/metrics.jsonl 2>/dev/null | wc -l)
-    # until it trains, then up to 0.4 s more, which is no time for four runs
-    await '[[ $(cat killed/runs/*/metrics.jsonl 2>/dev/null | wc -l) != "$before" ]]'
-    sleep "0.$((RANDOM % 5))"
+    more=$((before + 1 + RANDOM % 800)) # of 2400 updates in all
+    await '(($(cat killed/runs/*/metrics.jsonl 2>/dev/null | wc -l) >= more))'
     kill -9 $pid && wait $pid 2>/dev/null
     [[ -s killed/experiment.json ]] || fail "no experiment.json after kill $attempt"
     [[ $attempt == 2 ]] && break # the next sweep meets the child that this one left
@@ -79,7 +78,7 @@ finished >finished-after
 grep -qvxFf finished-after finished-before && fail "a run that was done was touched again"
 for dir in killed/runs/*/; do
     [[ -z $(grep -o '"step":[0-9]*' "${dir}metrics.jsonl" | sort | uniq -d) ]] || fail "$dir: a step twice"
-    [[ $(grep -c '"loss"' "${dir}metrics.jsonl") == 150 ]] || fail "$dir: not 150 steps"
+    [[ $(grep -c '"loss"' "${dir}metrics.jsonl") == 600 ]] || fail "$dir: not 600 steps"
 done
 [[ -z $(children killed) ]] || fail "children are left: $(children killed)"
 echo "killed the first time with $(grep -c run.json finished-before) of 4 runs done"
