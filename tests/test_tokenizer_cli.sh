@@ -45,6 +45,19 @@ printf 'Hello<|endoftext|>' >hello
 expect 0 '72 101 108 108 111 256' tokenizer encode --tokenizer bytes hello
 [[ $(printf '72,101 \n108\t108 111' | "$PACER" tokenizer decode --tokenizer bytes -) == Hello ]] ||
     fail "ids from standard input"
+# It can be stopped while it waits for input.
+mkfifo waiting
+exec 9<>waiting
+echo 'Once upon' >&9
+"$PACER" tokenizer encode --tokenizer bytes - <waiting >out 2>err 9>&- &
+pid=$!
+await "takes_term $pid"
+kill -TERM $pid
+wait $pid
+status=$?
+[[ $status == 143 ]] || fail "encode that waits for input: status $status"
+exec 9>&-
+
 # A token of thousands of bytes does not flood the terminal.
 head -c 5000 /dev/zero | tr '\0' a >aaaa
 expect 0 'wrote aaaa.json' tokenizer train --vocab 270 --out aaaa.json aaaa

@@ -168,6 +168,7 @@ typedef struct {
     int file;
     uint64_t size, done; /* size 0: unknown */
     bool marked;         /* begins with a byte order mark */
+    bool ended;          /* a terminal that is read again waits for another end */
     double started;
     Progress progress;
     uint8_t chunk[CHUNK_BYTES];
@@ -253,11 +254,12 @@ static int coding_close(Coding *c, int code)
 static int read_chunk(Coding *c, size_t *size)
 {
     *size = 0;
-    int code = signals_pending();
-    if (code != 0) {
-        return err_set(code, "stopped; nothing was written");
-    }
-    while (*size < CHUNK_BYTES) {
+    while (!c->ended && *size < CHUNK_BYTES) {
+        signals_wait_readable(c->file);
+        int code = signals_pending();
+        if (code != 0) {
+            return err_set(code, "stopped; nothing was written");
+        }
         ssize_t part = read(c->file, c->chunk + *size, CHUNK_BYTES - *size);
         if (part < 0 && errno == EINTR) {
             continue;
@@ -265,9 +267,7 @@ static int read_chunk(Coding *c, size_t *size)
         if (part < 0) {
             return io_error(c->name, "read");
         }
-        if (part == 0) {
-            break;
-        }
+        c->ended = part == 0;
         *size += (size_t)part;
     }
     if (c->done == 0) {
