@@ -79,6 +79,14 @@ done
 run --data prompts --batch 4 --steps 4 --out loud
 grep -q val_loss loud/metrics.jsonl || fail "no loss of four sequences"
 
+# Records of which nothing counts.
+for ((i = 0; i < 20; i++)); do
+    echo "{\"messages\": [{\"role\": \"user\", \"content\": \"question $i\"}]}"
+done >"questions.jsonl"
+expect 0 'nothing in questions counts in the loss' data prepare --chat-template chatml --val-fraction 0 --out questions questions.jsonl
+expect 2 '--data questions: nothing in it counts in the loss' train "${small[@]:0:${#small[@]}-1}" --data questions --steps 2 --out unheard
+[[ ! -e unheard ]] || fail "a run of nothing is begun"
+
 # Where all counts, the same bits as of plain text, and no word of what counts.
 run --data all --batch 4 --steps 4 --out masked
 run --data plain --batch 4 --steps 4 --out unmasked

@@ -124,10 +124,17 @@ int cmd_data_prepare(Config *cfg)
     int code = api_prepare(cfg, cfg->argc, cfg->argv, &dataset);
     if (code == 0) {
         print_dataset(&dataset);
+        bool counts = dataset.train.left_out < dataset.train.tokens;
         dataset_close(&dataset);
         fflush(stdout);
         char *out = escape_shell_path(cfg->out);
-        log_info("ready: pacer train --data %s", out);
+        if (counts) {
+            log_info("ready: pacer train --data %s", out);
+        } else {
+            log_warn("nothing in %s counts in the loss, so train will refuse it: completions are "
+                     "empty, or no message is the assistant's",
+                     out);
+        }
         free(out);
     }
     return code;

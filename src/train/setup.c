@@ -351,6 +351,13 @@ static int count_tokens(Run *run)
         Loader loader;
         int code = loader_init(&loader, &run->data.train, s->seq, (uint64_t)s->spec.vocab,
                                (uint64_t)cfg->seed);
+        if (code == 0 && run->data.train.left_out == run->data.train.tokens) {
+            code =
+                err_set(ERR_INPUT,
+                        "--data %s: nothing in it counts in the loss: its completions are empty, "
+                        "or no message is the assistant's",
+                        cfg->data);
+        }
         if (code != 0) {
             return code;
         }
