@@ -243,9 +243,9 @@ static void test_watch_view__an_experiment_is_a_list(void **state)
     WatchText text;
     watch_experiment_view(&experiment, &flags, &text);
     assert_non_null(strstr(text.lines[0].text, "batches  1 of 3 done, 1 waiting, 1 running"));
-    assert_non_null(strstr(text.lines[1].text, "done     a  batch 8"));
+    assert_non_null(strstr(text.lines[1].text, "done     batch 8"));
     assert_non_null(strstr(text.lines[1].text, "12.5 s"));
-    assert_non_null(strstr(text.lines[2].text, "running  b  batch 16"));
+    assert_non_null(strstr(text.lines[2].text, "running  batch 16"));
     assert_non_null(strstr(text.lines[5].text, "step 50 of 400"));
     watch_text_free(&text);
     watch_experiment_close(&experiment);

@@ -48,12 +48,12 @@ void watch_experiment_close(WatchExperiment *experiment)
     *experiment = (WatchExperiment){.current = -1};
 }
 
-/* Settings but the seed, then the outcome as far as it is known. */
+/* Settings but the seed, then the outcome as far as it is known; last what a narrow terminal cuts
+ * first, the id. */
 static char *describe(const char *dir, const cJSON *entry)
 {
     Page page = {0};
     const char *peer = json_text_or(entry, "peer", ""), *reason = json_text_or(entry, "reason", "");
-    page_put(&page, "%s", json_text_or(entry, "id", ""));
     if (peer[0] != '\0') {
         page_put(&page, "  %s", peer_title(peer));
     }
@@ -83,9 +83,12 @@ static char *describe(const char *dir, const cJSON *entry)
     if (reason[0] != '\0') {
         page_put(&page, "  %s", reason);
     }
+    page_put(&page, "  %s", json_text_or(entry, "id", ""));
     cJSON_Delete(run);
     free(path);
-    return page.text;
+    char *text = mem_strdup(page.text + 2); /* behind the first blanks */
+    page_free(&page);
+    return text;
 }
 
 static void load(WatchExperiment *experiment)
