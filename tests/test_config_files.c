@@ -92,6 +92,7 @@ static void test_config_files__yaml_refuses_by_line(void **state)
     } cases[] = {
         {"batch: 8\nlerning: 3\n", 2, "unknown option 'lerning'"},
         {"batch: 8\nsteps: 1\nsped: 3\n", 3, "did you mean seed?"},
+        {"batch: 8\nzzzzz: 3\n", 2, "unknown option 'zzzzz'; `pacer train --help` lists them"},
         {"batch: 8\nbatch: 8\n", 2, "batch is given twice (first in line 1)"},
         {"\n\nbatch: 0\n", 3, "batch '0': outside its limits, auto or 1 to 1M"},
         {"batch: many\n", 1, "batch 'many': not a number"},

@@ -172,8 +172,11 @@ static const Option *unknown_option(const Config *cfg, const char *name, Source 
     char quoted[VALUE_QUOTE_SIZE], *shown = mem_format("%s%s", dashes, name), others[256];
     source = (Source){ORIGIN_PROGRAM, source.path, source.line};
     value_quote(shown, quoted);
-    if (meant == NULL) {
+    if (meant == NULL && dashes[0] != '\0') { /* where help is is said behind it */
         source_error(source, "", "unknown option %s", quoted);
+    } else if (meant == NULL) {
+        source_error(source, "", "unknown option %s; `pacer %s --help` lists them", quoted,
+                     command_words(cfg->command));
     } else if (option_taken_by(meant, cfg->command)) {
         source_error(source, "", "unknown option %s; did you mean %s%s?", quoted, dashes,
                      meant->name);
