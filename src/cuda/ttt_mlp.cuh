@@ -2,9 +2,9 @@
 /* What the bf16 kernels of TTT_MLP share. A cluster of four blocks computes a pair (sequence,
  * head); block r of it has slice r of the hidden width 4 D: columns [r D, (r + 1) D) of W1 and the
  * same rows of W2. Sums over the hidden width are thus sums over the cluster: each block sends its
- * part to the shared memory of the others. In the forward pass of heads of 64 it is one block with
- * four teams of warps instead (ttt_mlp_block.cu). A mini-batch is a tile of 16 rows; rows beyond
- * its end have q = k = v = 0 and lambda = 0.
+ * part to the shared memory of the others. For heads of 64 it is one block with four teams of warps
+ * instead (ttt_mlp_block.cu, ttt_mlp_block_reverse.cu). A mini-batch is a tile of 16 rows; rows
+ * beyond its end have q = k = v = 0 and lambda = 0.
  *
  * A block has D / 16 warps. Warp w has 16 columns of its own, [16 w, 16 w + 16), of a product
  * with D columns, be they of the slice or of the head. A state is kept transposed, as f32 C
@@ -74,9 +74,11 @@ MlpArgs ttt_mlp_args(Tensor x, const TttShape *shape, const TttWeights *w, Tenso
 void ttt_mlp_block_scan(const CudaBackend *backend, const MlpArgs &args, int pairs, bool keep);
 int ttt_mlp_block_shared(); /* bytes of a block */
 
-/* ttt_mlp_backward.cu: the reverse scan behind it. */
+/* ttt_mlp_backward.cu: the reverse scan behind it; for heads of 64 ttt_mlp_block_reverse.cu. */
 void ttt_mlp_reverse(const CudaBackend *backend, const MlpArgs &args, int head_dim, int pairs);
 int ttt_mlp_reverse_shared(int head_dim); /* bytes of a block */
+void ttt_mlp_block_reverse(const CudaBackend *backend, const MlpArgs &args, int pairs);
+int ttt_mlp_block_reverse_shared();
 
 /* ttt_mlp_gradients.cu: both, chunk by chunk, and the sums over sequences. */
 void ttt_mlp_backward(Ctx *c, Tensor dout, Tensor x, const TttShape *shape, const TttWeights *w,
@@ -153,6 +155,12 @@ static __device__ __forceinline__ void receive(uint32_t barrier, int phase, uint
     if (threadIdx.x == 0) {
         barrier_arrive_expect(barrier, bytes);
     }
+}
+
+/* In a block of teams: every thread of a team arrives, then waits. */
+static __device__ __forceinline__ void team_wait(int team)
+{
+    numbered_wait(1 + team, mlp_threads<64>);
 }
 
 /* ---- Fragments ---- */

@@ -1,7 +1,8 @@
-/* TTT_MLP backward in bf16 on tensor cores: the reverse scan. The re-scan (ttt_mlp_forward.cu) has
- * left, for every mini-batch, its state and the rows that took sums over the cluster: Z2 and the
- * gradient of Zb2. With these a block recomputes all of its slice by itself. What is left to sum
- * over the cluster is the gradient of G2,
+/* TTT_MLP backward in bf16 on tensor cores: the reverse scan by clusters; that of heads of 64 is in
+ * ttt_mlp_block_reverse.cu. The re-scan (ttt_mlp_forward.cu) has left, for every mini-batch, its
+ * state and the rows that took sums over the cluster: Z2 and the gradient of Zb2. With these a
+ * block recomputes all of its slice by itself. What is left to sum over the cluster is the gradient
+ * of G2,
  *   dG2 = lambda (dU2 of the dual form - tau' (X dW2' + db2')) + dR W2,
  * in which the parts of X dW2' and dR W2 go together, and the gradients of q and k, which nothing
  * here waits for: they are sent at the end of a mini-batch and read in the next. Names: Z1 = K W1 +
@@ -120,30 +121,9 @@ static __device__ __forceinline__ void finish_rows(const ReverseShared<D> &s, co
         }
     }
 }
-
-/* Sum over the own columns of a b, for the upper and lower rows, the same in the four lanes of a
- * row. */
-static __device__ __forceinline__ void add_row_products(float (&sum)[2], const Square &a,
-                                                        const Square &b, float factor)
-{
-#pragma unroll
-    for (int i = 0; i < 8; i++) {
-        sum[i % 4 / 2] += factor * MLP_AT(a, i) * MLP_AT(b, i);
-    }
-}
-
-/* The numbers of an A fragment that round_to_a has made. */
-static __device__ __forceinline__ void unpack_a(Square &c, const uint32_t (&a)[4])
-{
-    unpack_pair(a[0], c[0]);
-    unpack_pair(a[1], c[0] + 2);
-    unpack_pair(a[2], c[1]);
-    unpack_pair(a[3], c[1] + 2);
-}
 #endif
 
-template <int D>
-__global__ void __launch_bounds__(mlp_threads<D>, D == 64 ? 2 : 1) mlp_reverse(MlpArgs a)
+template <int D> __global__ void __launch_bounds__(mlp_threads<D>, 1) mlp_reverse(MlpArgs a)
 {
 #if MLP_CLUSTERS
     extern __shared__ __align__(128) unsigned char shared[];
@@ -482,9 +462,10 @@ __global__ void __launch_bounds__(mlp_threads<D>, D == 64 ? 2 : 1) mlp_reverse(M
     finish_rows<D>(s, a, rank, 0, head, sequence, cosine, sine, &drate);
 
     MlpPartial<D> *partial = reinterpret_cast<MlpPartial<D> *>(a.partials) + local;
-    put_partial<D>(*partial, s, dw1, dw2, db1, rank, warp);
-    put_small<D>(a.small + ((int64_t)pair * MLP_SLICES + rank) * MLP_SMALL, s, a, dtau, dtau_whole,
-                 dtau_short, drate, warp);
+    put_states<D>(*partial, dw1, dw2, db1, rank, warp);
+    put_rest<D>(*partial, s, rank, warp);
+    put_small<D>(a.small + ((int64_t)pair * MLP_SLICES + rank) * MLP_SMALL, s.dlambda_parts, s.dtau,
+                 a, dtau, dtau_whole, dtau_short, drate, warp);
 #else
     (void)a;
 #endif
@@ -492,14 +473,13 @@ __global__ void __launch_bounds__(mlp_threads<D>, D == 64 ? 2 : 1) mlp_reverse(M
 
 int ttt_mlp_reverse_shared(int head_dim)
 {
-    return (int)(head_dim == 64 ? sizeof(ReverseShared<64>) : sizeof(ReverseShared<96>));
+    return head_dim == 64 ? ttt_mlp_block_reverse_shared() : (int)sizeof(ReverseShared<96>);
 }
 
 void ttt_mlp_reverse(const CudaBackend *backend, const MlpArgs &args, int head_dim, int pairs)
 {
     if (head_dim == 64) {
-        mlp_launch<64>("mlp_reverse", mlp_reverse<64>, pairs, sizeof(ReverseShared<64>),
-                       backend->stream, args);
+        ttt_mlp_block_reverse(backend, args, pairs);
     } else {
         mlp_launch<96>("mlp_reverse", mlp_reverse<96>, pairs, sizeof(ReverseShared<96>),
                        backend->stream, args);

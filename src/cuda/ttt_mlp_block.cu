@@ -30,11 +30,6 @@ template <int D, bool Keep> struct BlockShared {
 
 #if MLP_CLUSTERS
 
-static __device__ __forceinline__ void team_wait(int team)
-{
-    numbered_wait(1 + team, mlp_threads<64>);
-}
-
 /* Own columns of a (D, D) matrix, transposed, through a tile of the team's. */
 template <int D>
 static __device__ __forceinline__ void load_state(float (&state)[D / 8][4], unsigned char *tile,

@@ -114,8 +114,8 @@ static int64_t small_bytes(const TttShape *s)
 static int chunk_pairs(const CudaBackend *backend, const TttShape *s)
 {
     int64_t all = s->batch * s->heads, bytes = pair_bytes(s);
-    int64_t blocks = (int64_t)backend->processors * (s->head_dim == 64 ? 2 : 1);
-    int64_t round = clamp_to(blocks / MLP_SLICES, 1, all);
+    int blocks = s->head_dim == 64 ? 1 : MLP_SLICES; /* of a pair */
+    int64_t round = clamp_to(backend->processors / blocks, 1, all);
     int64_t pairs = clamp_to(WANTED_BYTES / bytes, 1, all);
     if (pairs < round) {
         pairs = clamp_to(MOST_BYTES / bytes, 1, round);

@@ -188,12 +188,30 @@ static __device__ __forceinline__ float inner_backward(ReverseShared<D> &s,
     return 0;
 }
 
+/* Sum over the own columns of a b, for the upper and lower rows, the same in the four lanes of a
+ * row. */
+static __device__ __forceinline__ void add_row_products(float (&sum)[2], const Square &a,
+                                                        const Square &b, float factor)
+{
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        sum[i % 4 / 2] += factor * MLP_AT(a, i) * MLP_AT(b, i);
+    }
+}
+
+/* The numbers of an A fragment that round_to_a has made. */
+static __device__ __forceinline__ void unpack_a(Square &c, const uint32_t (&a)[4])
+{
+    unpack_pair(a[0], c[0]);
+    unpack_pair(a[1], c[0] + 2);
+    unpack_pair(a[2], c[1]);
+    unpack_pair(a[3], c[1] + 2);
+}
 /* A pair's sums of gradients, from registers, this slice's. */
 template <int D>
-static __device__ __forceinline__ void put_partial(MlpPartial<D> &to, const ReverseShared<D> &s,
-                                                   const float (&dw1)[D / 8][4],
-                                                   const float (&dw2)[D / 8][4],
-                                                   const float (&db1)[2][2], int rank, int warp)
+static __device__ __forceinline__ void put_states(MlpPartial<D> &to, const float (&dw1)[D / 8][4],
+                                                  const float (&dw2)[D / 8][4],
+                                                  const float (&db1)[2][2], int rank, int warp)
 {
     int lane = threadIdx.x % 32;
 #pragma unroll
@@ -211,6 +229,13 @@ static __device__ __forceinline__ void put_partial(MlpPartial<D> &to, const Reve
             to.b1[rank * D + 16 * warp + i / 2 * 8 + lane * 2 + i % 2] = db1[i / 2][i % 2];
         }
     }
+}
+
+template <int D>
+static __device__ __forceinline__ void put_rest(MlpPartial<D> &to, const ReverseShared<D> &s,
+                                                int rank, int warp)
+{
+    int lane = threadIdx.x % 32;
     if (rank == 0 && threadIdx.x < D) {
         to.b2[threadIdx.x] = s.db2[threadIdx.x];
     }
@@ -227,40 +252,41 @@ static __device__ __forceinline__ void put_partial(MlpPartial<D> &to, const Reve
     }
 }
 
-/* A block's sums of gradients of tau and rate_bias. dtau: of warp 0, parts of its lanes' rows;
+/* A slice's sums of gradients of tau and rate_bias. dtau: of warp 0, parts of its lanes' rows;
  * the others: parts of all threads, for the last rows of whole and of short mini-batches, and of
- * rate_bias. */
+ * rate_bias. parts, of_rows: space that was read before, a row per warp and one. */
 template <int D>
-static __device__ __forceinline__ void put_small(float *to, ReverseShared<D> &s, const MlpArgs &a,
+static __device__ __forceinline__ void put_small(float *to, float (*parts)[TTT_ROWS],
+                                                 float *of_rows, const MlpArgs &a,
                                                  const float (&dtau)[2], float whole,
                                                  float of_short, float rate, int warp)
 {
-    int lane = threadIdx.x % 32, i = threadIdx.x;
+    int lane = threadIdx.x % 32, i = threadIdx.x % mlp_threads<D>;
     float upper = quad_sum(dtau[0]), lower = quad_sum(dtau[1]);
-    __syncthreads(); /* dlambda_parts of the last step have been read */
+    __syncthreads(); /* of the last step all has been read */
     if (warp == 0 && lane % 4 == 0) {
-        s.dtau[lane / 4] = upper;
-        s.dtau[lane / 4 + 8] = lower;
+        of_rows[lane / 4] = upper;
+        of_rows[lane / 4 + 8] = lower;
     }
     whole = warp_sum(whole);
     of_short = warp_sum(of_short);
     rate = warp_sum(rate);
     if (lane == 0) {
-        s.dlambda_parts[warp][0] = whole;
-        s.dlambda_parts[warp][1] = of_short;
-        s.dlambda_parts[warp][2] = rate;
+        parts[warp][0] = whole;
+        parts[warp][1] = of_short;
+        parts[warp][2] = rate;
     }
     __syncthreads();
     if (i < MLP_SMALL) {
         float sums[3] = {};
         for (int w = 0; w < D / 16; w++) {
             for (int j = 0; j < 3; j++) {
-                sums[j] += s.dlambda_parts[w][j];
+                sums[j] += parts[w][j];
             }
         }
         float value = i == TTT_ROWS ? sums[2] : 0;
         if (i < TTT_ROWS) {
-            value = s.dtau[i];
+            value = of_rows[i];
             value += i == a.mini - 1 ? sums[0] : 0;
             value += i == a.seq - (a.steps - 1) * a.mini - 1 ? sums[1] : 0;
         }

@@ -265,6 +265,12 @@ static __device__ __forceinline__ void bytes_load(uint32_t to, const void *from,
                  : "memory");
 }
 
+/* Starts to bring bytes of global memory, multiples of 16, to the cache of the device. */
+static __device__ __forceinline__ void bytes_prefetch(const void *from, uint32_t bytes)
+{
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;\n" ::"l"(from), "r"(bytes) : "memory");
+}
+
 /* Start to store f32 numbers that lie in shared memory, or to add them to those in global
  * memory. */
 static __device__ __forceinline__ void numbers_store(float *to, uint32_t from, uint32_t bytes)
