@@ -77,20 +77,32 @@ static __global__ void __launch_bounds__(block_threads<D>, 1) mlp_block_reverse(
         /* Z1, R, U1 and on to Xb. */
         Square z1, slope, r, zb1, t, dz1;
         uint32_t p1[4], dp2[4];
-        set_all(t, 1);
-        add_product_transposed<D>(t, ROWS(q), ROWS(k), 0);
-        keep_lower(t);
-        round_to_a(p1, t[0], t[1]);
         barrier_wait(states_here, (a.steps - 1 - step) % 2);
         float b1[2][2];
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             b1[i / 2][i % 2] = s.b1[team][16 * warp + i / 2 * 8 + lane % 4 * 2 + i % 2];
         }
+        set_all(t, 1);
         set_rows(z1, b1);
-        add_product_transposed<D>(z1, ROWS(k), SLICE(w1), 16 * warp);
         set_rows(zb1, b1);
-        add_product_transposed<D>(zb1, ROWS(q), SLICE(w1), 16 * warp);
+        {
+            const uint32_t q_tile = ROWS(q), k_tile = ROWS(k), w1_tile = SLICE(w1);
+#pragma unroll
+            for (int c = 0; c < D / 16; c++) {
+                uint32_t q[4], k[4], w[4];
+                load_a<D>(q, q_tile, 0, 2 * c);
+                load_a<D>(k, k_tile, 0, 2 * c);
+                load_b_rows<D>(w, w1_tile, 16 * warp, 2 * c);
+                add_square(t, q, k);
+                product(z1[0], k, w[0], w[1]);
+                product(z1[1], k, w[2], w[3]);
+                product(zb1[0], q, w[0], w[1]);
+                product(zb1[1], q, w[2], w[3]);
+            }
+        }
+        keep_lower(t);
+        round_to_a(p1, t[0], t[1]);
         set_all(r, 0);
         add_product<D>(r, ROWS(g2), SLICE(w2), warp);
 #pragma unroll
@@ -123,7 +135,21 @@ static __global__ void __launch_bounds__(block_threads<D>, 1) mlp_block_reverse(
 
         /* C2 = tril(dZb2 U2^T), dP2 = -tau C2; dXb = dZb2 W2^T + dP2 X. */
         set_all(t, 0);
-        add_product_transposed<D>(t, ROWS(dzb2), ROWS(u2), 0);
+        set_all(zb1, 0);
+        {
+            const uint32_t dzb2_tile = ROWS(dzb2), u2_tile = ROWS(u2), w2_tile = SLICE(w2);
+#pragma unroll
+            for (int c = 0; c < D / 16; c++) {
+                uint32_t dz[4], u[4], w[4];
+                load_a<D>(dz, dzb2_tile, 0, 2 * c);
+                load_b_rows<D>(u, u2_tile, 0, 2 * c);
+                load_b_columns<D>(w, w2_tile, 16 * c, 2 * warp);
+                product(t[0], dz, u[0], u[1]);
+                product(t[1], dz, u[2], u[3]);
+                product(zb1[0], dz, w[0], w[1]);
+                product(zb1[1], dz, w[2], w[3]);
+            }
+        }
         keep_lower(t);
         if (threadIdx.x < 32) {
 #pragma unroll
@@ -136,8 +162,6 @@ static __global__ void __launch_bounds__(block_threads<D>, 1) mlp_block_reverse(
             MLP_AT(t, i) *= -MLP_ROW(taus, i);
         }
         round_to_a(dp2, t[0], t[1]);
-        set_all(zb1, 0);
-        add_product<D>(zb1, ROWS(dzb2), SLICE(w2), warp);
         add_by_rows16<D>(zb1, dp2, SLICE(x), warp);
 #pragma unroll
         for (int i = 0; i < 8; i++) {
@@ -218,7 +242,21 @@ static __global__ void __launch_bounds__(block_threads<D>, 1) mlp_block_reverse(
         /* dQ = dZb1 W1^T + dP1 K, dK = dP1^T Q - tau' U1 dW1'^T, dP1 = -tau tril(dZb1 U1^T). */
         Square dk, dx;
         set_all(t, 0);
-        add_product_transposed<D>(t, SLICE(dzb1), SLICE(u1), 0);
+        set_all(dx, 0); /* here dQ */
+        {
+            const uint32_t dzb1_tile = SLICE(dzb1), u1_tile = SLICE(u1);
+            const uint32_t w1_tile = SLICE(w1);
+#pragma unroll
+            for (int c = 0; c < D / 16; c++) {
+                uint32_t dz[4], u[4], w[4];
+                load_a<D>(dz, dzb1_tile, 0, 2 * c);
+                load_a<D>(u, u1_tile, 0, 2 * c);
+                load_b_columns<D>(w, w1_tile, 16 * c, 2 * warp);
+                add_square(t, dz, u);
+                product(dx[0], dz, w[0], w[1]);
+                product(dx[1], dz, w[2], w[3]);
+            }
+        }
         keep_lower(t);
         if (warp == 0) {
             Square p;
@@ -230,8 +268,6 @@ static __global__ void __launch_bounds__(block_threads<D>, 1) mlp_block_reverse(
             MLP_AT(t, i) *= -MLP_ROW(taus, i);
         }
         round_to_a(fragment, t[0], t[1]);
-        set_all(dx, 0);
-        add_product<D>(dx, SLICE(dzb1), SLICE(w1), warp);
         add_by_rows16<D>(dx, fragment, ROWS(k), warp);
         put_part(s.dq[team], dx, 16 * warp);
         set_all(dk, 0);
