@@ -362,7 +362,7 @@ static int part_count(const Ctx *c, HeadShape s, int64_t context)
     return (int)count;
 }
 
-static bool joined_by_cluster(const Ctx *c, int parts)
+static bool joined_by_cluster(int parts)
 {
     return cuda_clusters && parts <= CLUSTER_MOST;
 }
@@ -372,7 +372,7 @@ size_t cuda_attention_step_ws(const Ctx *c, HeadShape shape, DType dtype, int64_
     (void)dtype;
     int parts = part_count(c, shape, context);
     size_t of_part = (size_t)(2 + shape.head_dim) * sizeof(float);
-    return parts == 1 || joined_by_cluster(c, parts)
+    return parts == 1 || joined_by_cluster(parts)
                ? 0
                : (size_t)(shape.batch * shape.heads * parts) * of_part;
 }
@@ -414,7 +414,7 @@ static void launch_step(Ctx *c, Tensor qkv, HeadShape shape, Tensor rope, Tensor
     args.sight = {(int)keys_at_most(shape, args.shape.context), (float)score_scale(shape),
                   (float)shape.cap};
     int count = part_count(c, shape, args.shape.context), dim = args.shape.dim;
-    bool by_cluster = joined_by_cluster(c, count);
+    bool by_cluster = joined_by_cluster(count);
     args.parts = count > 1 && !by_cluster ? (float *)ws : NULL;
     bool wide = dim % wide_lanes<T> == 0 && aligned_16(args.cache);
     void (*kernel)(StepArgs<T>) = step_kernel<T>(dim, wide);
