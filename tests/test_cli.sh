@@ -165,6 +165,7 @@ refuse "train: unexpected argument 'batch'; options start with two dashes" 'pace
     train --data d batch 8
 refuse "unexpected argument 'maybe'; options are written --name value or --name=value" \
     'pacer models --help' models --quiet maybe
+refuse 'check: an argument is empty' 'pacer check --help' check ''
 refuse 'data info needs an argument: pacer data info [OPTIONS] DATA' 'pacer data info --help' \
     data info
 refuse "data info: unexpected argument 'b'" 'pacer data info --help' data info a b

@@ -25,7 +25,7 @@ done_runs() { grep -c '"state":[[:space:]]*"done"' "$1/experiment.json"; }
 expect 2 'duel needs an argument' duel a.yaml
 expect 2 'none.yaml' duel a.yaml none.yaml
 expect 2 "'lr 3' is neither a file nor options" duel a.yaml 'lr 3'
-expect 2 "'' is neither a file nor options" duel a.yaml ''
+expect 2 'duel: an argument is empty' duel a.yaml ''
 expect 2 'did you mean lr' duel a.yaml 'lrr: 1'
 expect 2 'with a space behind the colon' duel a.yaml 'lr:1'
 expect 2 'a value that has a comma in quotes' duel a.yaml 'batch-ramp: 4@0,8@50%'

@@ -170,6 +170,12 @@ static int check_arguments(const Config *cfg)
         return err_set(ERR_INPUT, "%s needs an argument: pacer %s [OPTIONS]%s", words, words,
                        arguments);
     }
+    for (int i = 0; i < cfg->argc; i++) {
+        if (cfg->argv[i][0] == '\0') {
+            return err_set(ERR_INPUT, "%s: an argument is empty, as of a variable that is not set",
+                           words);
+        }
+    }
     if (cfg->argc > most && strstr(arguments, "...") == NULL) {
         const char *extra = cfg->argv[most], *end = strrchr(extra, '.');
         bool file = end != NULL && (strcmp(end, ".yaml") == 0 || strcmp(end, ".yml") == 0);
