@@ -183,7 +183,8 @@ for call in 'train --data builtin:bytes' 'data prepare file' 'export x' 'export 
     # shellcheck disable=SC2086
     expect 2 err '--out: file: is a file, where a folder is to be; move it, or name another' $call --out file
 done
-for call in 'tokenizer train file' 'tokenizer encode --tokenizer bytes file' 'tokenizer decode --tokenizer bytes file' 'data stories' profile 'export x --format gguf'; do
+for call in 'tokenizer train file' 'tokenizer encode --tokenizer bytes file' 'tokenizer decode --tokenizer bytes file' 'data stories' profile \
+    'export x --format gguf'; do
     # shellcheck disable=SC2086
     expect 2 err '--out: file: is a file, where a folder is to be' $call --out file/x
     # shellcheck disable=SC2086

@@ -68,11 +68,14 @@ grep -q 'none of the sequences that are evaluated (1) has a token that counts.*-
 "$PACER" train "${small[@]:0:${#small[@]}-1}" --data prompts --batch 1 --steps 40 --out gaps 2>err >out || fail "updates of no token: $?"
 awk '/"loss"/ != /"grad_norm"/ { bad = 1 } /"tok_s"/ { n++; losses += /"loss":[0-9.]+/ } /"loss":0[,}]/ { bad = 1 }
     END { exit bad || n != 40 || losses == 0 || losses > 39 }' gaps/metrics.jsonl || fail "lines: $(cat gaps/metrics.jsonl)"
-grep -q 'step [0-9]*/40  no token counts in the loss  lr' err && ! grep -q 'norm -\|nan' err || fail "updates of no token: $(cat err)"
+grep -q 'step [0-9]*/40  no token counts in the loss  lr' err &&
+    ! grep -q 'norm -\|nan' err || fail "updates of no token: $(cat err)"
 "$PACER" train "${small[@]:0:${#small[@]}-1}" --data prompts --batch 1 --steps 4 --out none 2>err >out
-grep -q '^no train loss: of the last update no token counts, of all [0-9]* tokens [0-9]*' err || fail "its end: $(tail -3 err)"
+grep -q '^no train loss: of the last update no token counts, of all [0-9]* tokens [0-9]*' err ||
+    fail "its end: $(tail -3 err)"
 "$PACER" watch --once silent >out 2>err
-grep -q 'no token of this update counts in the loss' out && ! grep -q nan out || fail "watch shows a loss of no token: $(cat out)"
+grep -q 'no token of this update counts in the loss' out && ! grep -q nan out ||
+    fail "watch shows a loss of no token: $(cat out)"
 for command in check report; do
     "$PACER" $command gaps >out 2>err || fail "$command of a run with updates of no token: $(cat out)"
 done
@@ -83,8 +86,10 @@ grep -q val_loss loud/metrics.jsonl || fail "no loss of four sequences"
 for ((i = 0; i < 20; i++)); do
     echo "{\"messages\": [{\"role\": \"user\", \"content\": \"question $i\"}]}"
 done >"questions.jsonl"
-expect 0 'nothing in questions counts in the loss' data prepare --chat-template chatml --val-fraction 0 --out questions questions.jsonl
-expect 2 '--data questions: nothing in it counts in the loss' train "${small[@]:0:${#small[@]}-1}" --data questions --steps 2 --out unheard
+expect 0 'nothing in questions counts in the loss' \
+    data prepare --chat-template chatml --val-fraction 0 --out questions questions.jsonl
+expect 2 '--data questions: nothing in it counts in the loss' \
+    train "${small[@]:0:${#small[@]}-1}" --data questions --steps 2 --out unheard
 [[ ! -e unheard ]] || fail "a run of nothing is begun"
 
 # Where all counts, the same bits as of plain text, and no word of what counts.

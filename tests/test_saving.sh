@@ -35,8 +35,8 @@ zero1 adamw bf16
 zero3 adamw f32
 END
 
-# What one rank does alone at the end of a save, here with a slow state.json, may take longer than --comm-timeout. (No preloading
-# before sanitizers, as FAULTLIB tells.)
+# What one rank does alone at the end of a save, here with a slow state.json, may take longer than
+# --comm-timeout. (No preloading before sanitizers, as FAULTLIB tells.)
 if ((n > 1)) && [[ -n ${FAULTLIB:-} ]]; then
     slow=$(dirname "$PACER")/tests/libslow_io.so
     jobs=()

@@ -5,9 +5,9 @@
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/support/program.sh"
 
-# srun: a line of its arguments in `calls`. A probe (`true`) succeeds on the nodes that `up` names; a job ends with the next
-# status of `statuses`, leaving a run.json that says `says`, if that is there; or, where the status is `real`, as the program
-# does under mpirun.
+# srun: a line of its arguments in `calls`. A probe (`true`) succeeds on the nodes that `up` names;
+# a job ends with the next status of `statuses`, leaving a run.json that says `says`, if that is
+# there; or, where the status is `real`, as the program does under mpirun.
 mkdir -p bin build
 cat >bin/srun <<'SRUN'
 #!/usr/bin/env bash

@@ -164,7 +164,8 @@ pid=$!
 await '[[ -e replaced/experiment.json ]]'
 mv other program
 wait $pid || fail "a sweep whose program was replaced ended with $?"
-[[ $(values replaced/experiment.json state | tr '\n' ' ') == 'done done done ' ]] || fail "replaced: $(values replaced/experiment.json state)"
+[[ $(values replaced/experiment.json state | tr '\n' ' ') == 'done done done ' ]] ||
+    fail "replaced: $(values replaced/experiment.json state)"
 
 if (($(nproc) > 1)); then
     recipe jobs <<'YAML' >jobs.yaml
